@@ -68,11 +68,13 @@ def probe(path: str) -> "Interpreter | None":
 def interpreters() -> "list[Interpreter]":
     """The Pythons of this machine that taskmq supports, the one running this first."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    has_pyenv = os.access(str(pyenv), os.R_OK | os.X_OK)
     places = [sys.executable]
     for version in VERSIONS:
         name = "python" + version
         places += [shutil.which(name) or ""]
-        places += [str(path) for path in sorted(pyenv.glob(version + ".*/bin/" + name))]
+        if has_pyenv:
+            places += [str(path) for path in sorted(pyenv.glob(version + ".*/bin/" + name))]
     found = [probe(place) for place in places if place]
     return [each for each in found if each is not None and each.version in VERSIONS]
 
@@ -101,7 +103,9 @@ def completed(interpreter: Interpreter) -> Interpreter:
     apt = ["apt-get", "-q", "-y"]
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "--no-install-recommends", package]):
-        if subprocess.call(apt + arguments, stdout=subprocess.DEVNULL, env=quiet):
+        command = apt + arguments
+        null = subprocess.DEVNULL
+        if subprocess.call(command, stdout=null, stderr=null, env=quiet):
             raise Unusable("apt-get {} failed".format(" ".join(arguments)))
     return interpreter
 
