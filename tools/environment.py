@@ -154,8 +154,8 @@ class Environment:
         with self.log.open("wb") as log:
             status = subprocess.call(command, cwd=str(TOP), stdout=log, stderr=subprocess.STDOUT)
         if status:
-            lines = self.log.read_text(errors="replace").splitlines()
-            errors = [line for line in lines if line.startswith("ERROR")] or ["no reason given"]
+            lines = [each.strip() for each in self.log.read_text(errors="replace").splitlines()]
+            errors = [each for each in lines if each.startswith("ERROR:")] or ["no reason given"]
             raise Unusable(f"pip failed: {errors[-1]} (see {short(self.log)})")
 
 
