@@ -1,3 +1,67 @@
-"""A task queue whose promises can be checked."""
+"""taskmq: a task queue whose promises can be checked.
+
+>>> from taskmq import App, Config, Retry
+>>> app = App(Config(transport="sqlite:///jobs.db"))
+>>> @app.task(queue="email", retry=Retry(max_attempts=5))
+... def send(to: str) -> str: ...
+>>> send.delay("a@b.com").get(timeout=10)
+"""
+
+from .app import App, task
+from .call import Call
+from .clock import Clock
+from .config import Config, QueueConfig
+from .context import TaskContext, current_app, current_task
+from .envelope import Envelope
+from .errors import (
+    ConfigError,
+    IdempotencyConflict,
+    JobExpired,
+    JobRevoked,
+    JobSkipped,
+    MessageTooLarge,
+    RemoteError,
+    ResultError,
+    ResultTimeout,
+    TaskmqError,
+    TransportError,
+    UnknownJob,
+)
+from .result import Result
+from .retry import Retry
+from .states import JobState
+from .task import Task
+from .transport import Transport
+
+__all__ = [
+    "App",
+    "Call",
+    "Clock",
+    "Config",
+    "ConfigError",
+    "Envelope",
+    "IdempotencyConflict",
+    "JobExpired",
+    "JobRevoked",
+    "JobSkipped",
+    "JobState",
+    "MessageTooLarge",
+    "QueueConfig",
+    "RemoteError",
+    "Result",
+    "ResultError",
+    "ResultTimeout",
+    "Retry",
+    "Task",
+    "TaskContext",
+    "TaskmqError",
+    "Transport",
+    "TransportError",
+    "UnknownJob",
+    "__version__",
+    "current_app",
+    "current_task",
+    "task",
+]
 
 __version__ = "0.2.0"

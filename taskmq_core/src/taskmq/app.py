@@ -1,0 +1,340 @@
+"""The composition root: configuration, tasks, codecs, events and the transport of one program."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+from .call import Call, instant
+from .clock import Clock, SystemClock
+from .codec import Codec, CodecRegistry
+from .config import Config, nearest
+from .deadletters import DeadLetterBox
+from .eager import EagerRunner
+from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
+from .errors import ConfigError
+from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
+from .ids import new_id
+from .plugins import open_transport
+from .policy import TaskPolicy
+from .registry import Registry
+from .result import Result
+from .task import FunctionTask, Task
+from .transport import Transport
+
+__all__ = ["App", "task"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+AnyTask = TypeVar("AnyTask", bound=Task[..., Any])
+
+
+class App:
+    """One program's tasks and the store that they go through. There may be several.
+
+    >>> app = App(Config(transport="sqlite:///jobs.db"))
+    >>> @app.task(queue="email")
+    ... def send(to: str) -> str: ...
+
+    Nothing is opened before the first job is submitted or looked at. ``include`` names modules
+    with tasks made by the app-less ``@task``; they are imported when a worker starts or a task is
+    looked up by name. ``transport`` is an open store to use instead of ``config.transport``.
+    Without ``config``, the environment is read (`Config.from_env`).
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        include: Sequence[str] = (),
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config or Config.from_env()
+        self.clock: Clock = clock or SystemClock()
+        self.tasks = Registry()
+        self.codecs = CodecRegistry(self.config.serializer)
+        self.emitter = Emitter()
+        self.dead_letters = DeadLetterBox(self)
+        self._include = list(include)
+        self._transport = transport
+        self._eager = EagerRunner(self) if self.config.eager else None
+        if self.config.events != "none":
+            self.add_sink(JsonLinesSink(getattr(sys, self.config.events)))
+
+    # -- defining tasks ----------------------------------------------------------------------
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> FunctionTask[P, R]: ...
+
+    @overload
+    def task(
+        self, *, bind: Literal[False] = False, name: str | None = None, **policy: Any
+    ) -> Callable[[Callable[P, R]], FunctionTask[P, R]]: ...
+
+    @overload
+    def task(
+        self, *, bind: Literal[True], name: str | None = None, **policy: Any
+    ) -> Callable[[Callable[Concatenate[Any, P], R]], FunctionTask[P, R]]: ...
+
+    def task(
+        self,
+        function: Any = None,
+        *,
+        bind: bool = False,
+        name: str | None = None,
+        **policy: Any,
+    ) -> Any:
+        """Make a function a task of this app: ``@app.task`` or ``@app.task(queue="email")``.
+
+        ``policy`` is what `TaskPolicy` takes. With ``bind=True`` the function gets the task
+        itself as first argument (``self.request`` is the `TaskContext`). Raises `ConfigError`
+        for an unknown option or a name that is taken.
+        """
+
+        def register(body: Callable[..., Any]) -> FunctionTask[..., Any]:
+            made: FunctionTask[..., Any] = FunctionTask(
+                body, name=name, policy=_policy(policy), bind=bind
+            )
+            return self.register(made)
+
+        return register if function is None else register(function)
+
+    @overload
+    def register(self, task: type[AnyTask]) -> AnyTask: ...
+
+    @overload
+    def register(self, task: AnyTask) -> AnyTask: ...
+
+    def register(self, task: Any) -> Any:
+        """Add a task, or a `Task` subclass (which is instantiated); gives the task back."""
+        made: Any = task() if isinstance(task, type) else task
+        if not isinstance(made, Task):
+            raise ConfigError(f"{task!r} is no task: use @app.task or subclass taskmq.Task")
+        made.bind(self)
+        self.tasks.add(made)
+        return made
+
+    def include(self, *modules: str | ModuleType) -> None:
+        """Import modules and register every app-less ``@task`` found in their namespace."""
+        for named in modules:
+            module = _import(named) if isinstance(named, str) else named
+            for value in list(vars(module).values()):
+                if isinstance(value, Task) and value._app is None:
+                    self.register(value)
+
+    def discover(self, package: str) -> None:
+        """`include` a package and every module below it."""
+        root = _import(package)
+        self.include(root)
+        for found in pkgutil.walk_packages(getattr(root, "__path__", ()), f"{package}."):
+            self.include(found.name)
+
+    def load(self) -> None:
+        """Import the modules given as ``include=``; once. A worker calls it when it starts."""
+        pending, self._include = self._include, []
+        self.include(*pending)
+
+    def register_codec(
+        self,
+        kind: type[T],
+        *,
+        encode: Callable[[T], Any],
+        decode: Callable[[Any], T],
+        name: str | None = None,
+    ) -> None:
+        """Let values of a type of your own travel in arguments and results.
+
+        >>> app.register_codec(Money, encode=Money.to_dict, decode=Money.from_dict)
+        """
+        self.codecs.register_type(kind, encode=encode, decode=decode, name=name)
+
+    def add_codec(self, codec: Codec) -> None:
+        """Add a whole serialization format, chosen per task or call by its name."""
+        self.codecs.register(codec)
+
+    def add_sink(self, sink: EventSink) -> None:
+        """Send this app's events to ``sink``, beside the others."""
+        self.emitter.add(sink)
+
+    # -- submitting --------------------------------------------------------------------------
+
+    def submit(self, call: Call[R]) -> Result[R]:
+        """Store one job; see `Task.submit`."""
+        return self.submit_many((call,))[0]
+
+    def submit_many(self, calls: Sequence[Call[R]]) -> list[Result[R]]:
+        """Store jobs of any tasks of this app, all or none, in order, in one round trip."""
+        now = self.clock.now()
+        sealed = [self.seal(call, now) for call in calls]
+        stored = self.transport.enqueue(sealed)
+        if self.emitter.active:
+            self._report(sealed, [one.created for one in stored], now)
+        if self._eager is not None:
+            self._eager.run(self.transport)
+        return [
+            Result(self, one.job_id, task=call.task, created=one.created)
+            for one, call in zip(stored, calls, strict=True)
+        ]
+
+    async def asubmit(self, call: Call[R]) -> Result[R]:
+        """`submit` for asyncio callers, through a thread."""
+        return await asyncio.to_thread(self.submit, call)
+
+    async def asubmit_many(self, calls: Sequence[Call[R]]) -> list[Result[R]]:
+        """`submit_many` for asyncio callers, through a thread."""
+        return await asyncio.to_thread(self.submit_many, calls)
+
+    def result(self, job_id: str) -> Result[Any]:
+        """The handle of a job that was submitted elsewhere."""
+        return Result(self, job_id)
+
+    def seal(self, call: Call[Any], now: float) -> Sealed:
+        """The envelope of a call, checked against the size limit."""
+        task, options, config = call.task, call.with_, self.config
+        policy = task.policy
+        codec, (args, kwargs) = self.codecs.encode_many(
+            (call.args, call.kwargs), options.codec or policy.codec
+        )
+        is_json = codec[:4] == "json" or self.codecs.is_json(codec)
+        expires = policy.expires if options.expires is None else options.expires
+        envelope = Envelope(
+            v=VERSION,
+            id=options.id or new_id(now),
+            task=task.name,
+            queue=options.queue or policy.queue or config.default_queue,
+            args=embed(args, is_json=is_json),
+            kwargs=embed(kwargs, is_json=is_json),
+            codec=codec,
+            priority=_or(options.priority, policy.priority),
+            eta=None if options.eta is None else instant("eta", options.eta, now),
+            expires_at=None if expires is None else instant("expires", expires, now),
+            timeout=_or(options.timeout, policy.timeout),
+            ack=options.ack or policy.ack,
+            max_deliveries=options.max_deliveries or policy.max_deliveries,
+            key=options.key,
+            key_ttl=_or(options.key_ttl, config.key_ttl),
+            store_result=_or(options.store_result, _or(policy.store_result, config.store_results)),
+            result_ttl=_or(options.result_ttl, _or(policy.result_ttl, config.result_ttl)),
+            feeds=call.feeds,
+            after=call.after,
+            workflow=call.workflow,
+            trace=dict(options.trace) if options.trace else {},
+            headers=dict(options.headers) if options.headers else {},
+            enqueued_at=now,
+        )
+        return seal(envelope, config.max_message_bytes)
+
+    def arguments_of(self, envelope: Envelope) -> tuple[list[Any], dict[str, Any]]:
+        """The decoded arguments of an envelope. Raises `DecodeError`."""
+        is_json = self.codecs.is_json(envelope.codec)
+        decode = self.codecs.decode
+        return (
+            decode(extract(envelope.args, envelope.codec, is_json=is_json)),
+            decode(extract(envelope.kwargs, envelope.codec, is_json=is_json)),
+        )
+
+    # -- the store ---------------------------------------------------------------------------
+
+    @property
+    def transport(self) -> Transport:
+        """The store, opened on first use. Raises `ConfigError` or `TransportError`."""
+        if self._transport is None:
+            if self._eager is not None:
+                self._transport = self._eager.open()
+            else:
+                self._transport = open_transport(self.config.transport, clock=self.clock)
+        return self._transport
+
+    def close(self) -> None:
+        """Close the store; the next use opens it again."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+
+    def __enter__(self) -> App:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _report(self, sealed: Iterable[Sealed], created: Iterable[bool], now: float) -> None:
+        self.emitter.emit(
+            *(
+                JobSubmitted(
+                    at=now,
+                    job_id=one.envelope.id,
+                    task=one.envelope.task,
+                    queue=one.envelope.queue,
+                    trace=one.envelope.trace,
+                    key=one.envelope.key,
+                    created=new,
+                )
+                for one, new in zip(sealed, created, strict=True)
+            )
+        )
+
+
+@overload
+def task(function: Callable[P, R], /) -> FunctionTask[P, R]: ...
+
+
+@overload
+def task(
+    *, bind: Literal[False] = False, name: str | None = None, **policy: Any
+) -> Callable[[Callable[P, R]], FunctionTask[P, R]]: ...
+
+
+@overload
+def task(
+    *, bind: Literal[True], name: str | None = None, **policy: Any
+) -> Callable[[Callable[Concatenate[Any, P], R]], FunctionTask[P, R]]: ...
+
+
+def task(
+    function: Any = None,
+    *,
+    bind: bool = False,
+    name: str | None = None,
+    **policy: Any,
+) -> Any:
+    """A task without an app: an app takes it in when it includes the module.
+
+    >>> @task(queue="email")
+    ... def send(to: str) -> str: ...
+    >>> app = App(include=["myapp.tasks"])
+    """
+
+    def make(body: Callable[..., Any]) -> FunctionTask[..., Any]:
+        return FunctionTask(body, name=name, policy=_policy(policy), bind=bind)
+
+    return make if function is None else make(function)
+
+
+def _policy(options: dict[str, Any]) -> TaskPolicy:
+    unknown = [name for name in options if name not in TaskPolicy.__dataclass_fields__]
+    if unknown:
+        hint = nearest(unknown[0], TaskPolicy.__dataclass_fields__)
+        raise ConfigError(f"no task option {unknown[0]!r}{hint}")
+    return TaskPolicy(**options)
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            raise ConfigError(
+                f"cannot include {name!r}: there is no module {error.name!r}"
+            ) from None
+        raise

@@ -1,0 +1,121 @@
+"""A request to run a task, before it is stored: task, arguments and options, as one value."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+
+from .config import PRIORITY_MAX, PRIORITY_MIN, nearest
+from .envelope import AckPolicy, Dependency
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from .result import Result
+    from .task import Task
+
+__all__ = ["Call", "Options", "When", "instant"]
+
+R = TypeVar("R")
+When = Union[float, datetime.timedelta, datetime.datetime]  # noqa: UP007  # evaluated on 3.10
+"""Seconds from now, or an instant (a timezone-aware datetime)."""
+
+OPTION_NAMES: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one job differs from its task's policy. ``None``: as the policy says."""
+
+    queue: str | None = None
+    eta: When | None = None
+    """Not before: seconds from now or an aware datetime."""
+    expires: When | None = None
+    """Not started by then: never run."""
+    timeout: float | None = None
+    priority: int | None = None
+    key: str | None = None
+    """Idempotency key: one job for it within ``key_ttl``."""
+    key_ttl: float | None = None
+    headers: Mapping[str, Any] | None = None
+    ack: AckPolicy | None = None
+    max_deliveries: int | None = None
+    store_result: bool | None = None
+    result_ttl: float | None = None
+    codec: str | None = None
+    id: str | None = None
+    """The job's id, for callers that make their own."""
+    trace: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.priority is not None:
+            check_priority("priority", self.priority)
+        if self.queue is not None and not self.queue:
+            raise ConfigError("queue must not be empty")
+        if self.timeout is not None and self.timeout <= 0:
+            raise ConfigError(f"timeout must be > 0 seconds, got {self.timeout!r}")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Options:
+        """Options by name. Raises `ConfigError` naming the nearest for an unknown one."""
+        for name in options:
+            if name not in OPTION_NAMES:
+                raise ConfigError(f"no option {name!r}{nearest(name, OPTION_NAMES)}")
+        return cls(**options)
+
+
+OPTION_NAMES = frozenset(f.name for f in fields(Options))
+NO_OPTIONS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A task with arguments and options, ready to be submitted. Immutable.
+
+    >>> send.call("a@b.com").options(queue="email", key="order-42").submit()
+    """
+
+    task: Task[..., R]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    with_: Options = NO_OPTIONS
+    after: tuple[Dependency, ...] = ()
+    workflow: str | None = None
+    feeds: bool = False
+
+    def options(self, **options: Any) -> Call[R]:
+        """A copy with these options changed. Raises `ConfigError` for an unknown one."""
+        Options.of(options)
+        return replace(self, with_=replace(self.with_, **options))
+
+    def submit(self) -> Result[R]:
+        """Store the job; see `taskmq.Task.submit`."""
+        return self.task.app.submit(self)
+
+    async def asubmit(self) -> Result[R]:
+        """`submit` for asyncio callers, through a thread."""
+        return await self.task.app.asubmit(self)
+
+
+def check_priority(name: str, value: object) -> None:
+    """Raises `ConfigError` unless ``value`` is a whole number from -9 to 9."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} must be a whole number, got {value!r}")
+    if not PRIORITY_MIN <= value <= PRIORITY_MAX:
+        raise ConfigError(f"{name} must be between {PRIORITY_MIN} and {PRIORITY_MAX}, got {value}")
+
+
+def instant(name: str, when: When, now: float) -> float:
+    """The instant meant by ``when``, as epoch seconds. Raises `ConfigError` for a naive one."""
+    if isinstance(when, datetime.datetime):
+        if when.tzinfo is None:
+            raise ConfigError(
+                f"{name}={when!r} has no time zone; pass seconds or an aware datetime"
+            )
+        return when.timestamp()
+    if isinstance(when, datetime.timedelta):
+        return now + when.total_seconds()
+    if isinstance(when, bool) or not isinstance(when, (int, float)):
+        raise ConfigError(f"{name} must be seconds, a timedelta or an aware datetime, got {when!r}")
+    return now + when

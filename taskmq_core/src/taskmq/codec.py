@@ -1,0 +1,198 @@
+"""Values to bytes and back, without ever running what the bytes name.
+
+Both built-in serializers write plain JSON, so a producer on one and a worker on the other
+understand each other: ``msgspec`` is fast and knows datetimes, UUIDs, decimals, bytes, sets,
+enums, dataclasses and structs; ``json`` is the standard library alone. A type that neither knows
+is registered with an encode and a decode function; such payloads carry the wire name
+``json+types`` and tag each value. Other wire names belong to codecs that an application registers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from .errors import ConfigError, DecodeError, EncodeError
+
+__all__ = ["Codec", "CodecRegistry", "Payload"]
+
+JSON, TAGGED = "json", "json+types"
+TAG, VALUE, PLAIN_DICT = "$type", "value", "$dict"
+
+
+class Payload(msgspec.Struct, frozen=True, gc=False):
+    """Encoded bytes and the wire name of the codec that reads them."""
+
+    codec: str
+    data: bytes
+
+
+class Codec(Protocol):
+    """Turns a value into bytes and back.
+
+    ``name`` is its wire name. ``is_json`` says that its bytes are JSON text, which an envelope
+    embeds as it is; other bytes are embedded as base64. Both methods may raise any exception;
+    the registry translates it.
+    """
+
+    name: str
+    is_json: bool
+
+    def encode(self, value: Any) -> bytes: ...
+    def decode(self, data: bytes) -> Any: ...
+
+
+class CodecRegistry:
+    """The codecs and own types that one app knows. Not global: each app has its own."""
+
+    def __init__(self, serializer: Literal["msgspec", "json"] = "msgspec") -> None:
+        self._types: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+        self._decoders: dict[str, Callable[[Any], Any]] = {}
+        self._codecs: dict[str, Codec] = {}
+        if serializer == "json":
+            self._dump: Callable[[Any], bytes] = self._dump_stdlib
+            self._load: Callable[[bytes], Any] = json.loads
+        else:
+            self._dump = msgspec.json.Encoder(enc_hook=self._tag).encode
+            self._load = msgspec.json.Decoder().decode
+
+    def register(self, codec: Codec) -> None:
+        """Make ``codec`` readable (and writable, where a task or call names it)."""
+        if codec.name in (JSON, TAGGED) or codec.name in self._codecs:
+            raise ConfigError(f"codec {codec.name!r} is registered already")
+        self._codecs[codec.name] = codec
+
+    def register_type(
+        self,
+        kind: type,
+        *,
+        encode: Callable[[Any], Any],
+        decode: Callable[[Any], Any],
+        name: str | None = None,
+    ) -> None:
+        """Let values of ``kind`` travel. ``encode`` gives something JSON can hold, ``decode``
+        takes it back. ``name`` is the tag on the wire (default: the class's name)."""
+        name = name or kind.__name__
+        if name in self._decoders or name == PLAIN_DICT:
+            raise ConfigError(f"a type named {name!r} is registered already; pass another name=")
+        self._types[kind] = (name, encode)
+        self._decoders[name] = decode
+
+    def is_json(self, codec: str) -> bool:
+        """Whether payloads of that wire name are JSON text. Raises `DecodeError` if unknown."""
+        return codec in (JSON, TAGGED) or self._custom(codec).is_json
+
+    def encode(self, value: Any, codec: str | None = None) -> Payload:
+        """Encode with the app's serializer, or with the named codec. Raises `EncodeError`."""
+        name, (data,) = self.encode_many((value,), codec)
+        return Payload(name, data)
+
+    def encode_many(
+        self, values: tuple[Any, ...], codec: str | None = None
+    ) -> tuple[str, list[bytes]]:
+        """Encode several values under one wire name. Raises `EncodeError`."""
+        try:
+            if codec is not None and codec != JSON:
+                custom = self._custom(codec)
+                return codec, [custom.encode(value) for value in values]
+            return self._encode_json(values)
+        except EncodeError:
+            raise
+        except DecodeError as error:
+            raise EncodeError(str(error)) from None
+        except Exception as error:
+            raise EncodeError(f"cannot encode: {error}") from error
+
+    def decode(self, payload: Payload) -> Any:
+        """The value of a payload. Raises `DecodeError`, whatever the bytes are."""
+        try:
+            if payload.codec == JSON:
+                return self._load(payload.data)
+            if payload.codec == TAGGED:
+                return self._untag(self._load(payload.data))
+            return self._custom(payload.codec).decode(payload.data)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(
+                f"codec {payload.codec!r} cannot read the payload: {error}"
+            ) from error
+
+    def _custom(self, name: str) -> Codec:
+        try:
+            return self._codecs[name]
+        except KeyError:
+            raise DecodeError(f"codec {name!r} is not registered in this app") from None
+
+    def _encode_json(self, values: tuple[Any, ...]) -> tuple[str, list[bytes]]:
+        """Plain JSON if nothing needs a tag (the fast path, one pass), else the tagged form."""
+        if self._types and any(self._needs_tag(value) for value in values):
+            return TAGGED, [self._dump(self._escape(value)) for value in values]
+        encoded = [self._dump(value) for value in values]
+        for value, data in zip(values, encoded, strict=True):
+            if b"null" in data:  # what msgspec writes for NaN: refuse rather than change a value
+                _refuse_non_finite(value)
+        return JSON, encoded
+
+    def _needs_tag(self, value: Any) -> bool:
+        if type(value) in self._types:
+            return True
+        if isinstance(value, dict):
+            return any(self._needs_tag(item) for item in value.values())
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return any(self._needs_tag(item) for item in value)
+        return False
+
+    def _escape(self, value: Any) -> Any:
+        """Tag own types; wrap dicts of the user that look like a tag."""
+        if type(value) in self._types:
+            return self._tag(value)
+        if isinstance(value, dict):
+            escaped = {key: self._escape(item) for key, item in value.items()}
+            return {TAG: PLAIN_DICT, VALUE: list(escaped.items())} if TAG in value else escaped
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [self._escape(item) for item in value]
+        return value
+
+    def _tag(self, value: Any) -> dict[str, Any]:
+        try:
+            name, encode = self._types[type(value)]
+        except KeyError:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise EncodeError(
+                f"cannot encode a {kind}; register it with app.register_codec"
+            ) from None
+        return {TAG: name, VALUE: self._escape(encode(value))}
+
+    def _untag(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._untag(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if TAG not in value:
+            return {key: self._untag(item) for key, item in value.items()}
+        name, inner = value[TAG], self._untag(value[VALUE])
+        if name == PLAIN_DICT:
+            return dict(inner)
+        if name not in self._decoders:
+            raise DecodeError(f"type {name!r} is not registered in this app")
+        return self._decoders[name](inner)
+
+    def _dump_stdlib(self, value: Any) -> bytes:
+        text = json.dumps(value, default=self._tag, separators=(",", ":"), allow_nan=False)
+        return text.encode()
+
+
+def _refuse_non_finite(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise EncodeError(f"cannot encode {value!r}: JSON has no such number")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_non_finite(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            _refuse_non_finite(item)

@@ -1,0 +1,249 @@
+"""Configuration: one frozen value, checked when it is built.
+
+>>> Config(transport="sqlite:///jobs.db", concurency=8)
+Traceback (most recent call last):
+taskmq.errors.ConfigError: Config has no field 'concurency'; did you mean 'concurrency'?
+
+Precedence is explicit argument, then environment variable, then default; the environment is read
+only by `Config.from_env`, from the names in `Config.environment_variables`, never by import.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import os
+import zoneinfo
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from .errors import ConfigError
+
+__all__ = ["Config", "QueueConfig", "nearest"]
+
+T = TypeVar("T")
+
+PRIORITY_MIN, PRIORITY_MAX = -9, 9
+TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
+TRUTH |= {"off": False}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` did you mean 'x'?`` for the closest of ``known``, or an empty string."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {match[0]!r}?" if match else ""
+
+
+def _only_known_fields(cls: type[T]) -> type[T]:
+    """Turn the TypeError for an unknown field into a `ConfigError` that names the nearest."""
+    original: Callable[..., None] = cls.__init__
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]  # T is a dataclass
+
+    @functools.wraps(original)
+    def checked(self: T, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in names:
+                raise ConfigError(f"{cls.__name__} has no field {name!r}{nearest(name, names)}")
+        original(self, *args, **kwargs)
+
+    setattr(cls, "__init__", checked)  # noqa: B010  # mypy forbids the plain assignment
+    return cls
+
+
+@_only_known_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """What is declared about one queue. ``weight``: its turns against queues of equal urgency."""
+
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        _count("QueueConfig.weight", self.weight)
+
+
+@_only_known_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that can be set. Durations are seconds. Raises `ConfigError` when built wrong."""
+
+    transport: str = "memory://"
+    """URL of the store: ``memory://`` or ``sqlite:///path``."""
+    default_queue: str = "default"
+    queues: Mapping[str, QueueConfig] = field(default_factory=dict)
+    """Declared queues; a queue that is not declared exists all the same, with weight 1."""
+    concurrency: int = 4
+    """Slots of a worker: how many jobs it runs at once."""
+    pool: Literal["solo", "threads"] = "threads"
+    prefetch: int | None = None
+    """Most deliveries a worker holds. ``None``: adaptive, from its slots up to 128."""
+    lease: float = 60.0
+    """How long a worker that fell silent keeps a job before another may have it."""
+    heartbeat_interval: float = 10.0
+    shutdown_timeout: float = 30.0
+    """How long a stopping worker waits for what is running."""
+    store_results: bool = True
+    """Keep return values (the state is always kept). A task can decide for itself."""
+    result_ttl: float = 86_400.0
+    """How long a finished job and its result stay readable; 0 forgets a success at once."""
+    key_ttl: float = 86_400.0
+    """How long an idempotency key is remembered."""
+    park_ttl: float = 86_400.0
+    """How long a job that no worker could run stays parked before it becomes a dead letter."""
+    serializer: Literal["msgspec", "json"] = "msgspec"
+    """Both write the same JSON; ``json`` uses the standard library alone."""
+    max_message_bytes: int = 256 * 1024
+    timezone: str = "UTC"
+    log_format: Literal["json", "pretty"] = "pretty"
+    events: Literal["none", "stdout", "stderr"] = "none"
+    """Where events are written as JSON lines, beside the sinks that the app adds."""
+    eager: bool = False
+    """Run jobs in the calling thread when they are submitted. For tests of task logic."""
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            _CHECKS.get(name, _no_check)(name, getattr(self, name))
+        if self.heartbeat_interval > self.lease:
+            raise ConfigError(
+                f"heartbeat_interval ({self.heartbeat_interval:g} s) must not exceed lease "
+                f"({self.lease:g} s): a worker that heartbeats less often looks dead"
+            )
+
+    @classmethod
+    def environment_variables(cls) -> dict[str, str]:
+        """Every environment variable that is read, and the field that it sets."""
+        return {
+            f"TASKMQ_{f.name.upper()}": f.name
+            for f in dataclasses.fields(cls)
+            if f.name != "queues"
+        }
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **explicit: Any) -> Config:
+        """Fields from ``explicit``, else from the environment, else the defaults.
+
+        >>> Config.from_env({"TASKMQ_CONCURRENCY": "8"}).concurrency
+        8
+        """
+        environ = os.environ if environ is None else environ
+        hints = {f.name: str(f.type) for f in dataclasses.fields(cls)}
+        values = {
+            name: _parse(variable, environ[variable], hints[name])
+            for variable, name in cls.environment_variables().items()
+            if variable in environ
+        }
+        return cls(**{**values, **explicit})
+
+    def replace(self, **changes: Any) -> Config:
+        """A copy with ``changes``, checked again."""
+        known = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Config(**{**known, **changes})
+
+    def weight(self, queue: str) -> int:
+        """Turns of ``queue`` against others of equal urgency."""
+        declared = self.queues.get(queue)
+        return declared.weight if declared else 1
+
+
+def _parse(variable: str, text: str, hint: str) -> Any:
+    """A value from the text of an environment variable, by the field's annotation."""
+    try:
+        if hint == "bool":
+            return TRUTH[text.strip().lower()]
+        if hint == "float":
+            return float(text)
+        if hint.startswith("int"):
+            return None if text.strip().lower() in {"", "none"} else int(text)
+    except (KeyError, ValueError):
+        raise ConfigError(f"{variable}={text!r} is not a valid {hint}") from None
+    return text
+
+
+def _no_check(name: str, value: object) -> None:
+    pass
+
+
+def _positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ConfigError(f"{name} must be a number of seconds > 0, got {value!r}")
+
+
+def _not_negative(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise ConfigError(f"{name} must be a number of seconds >= 0, got {value!r}")
+
+
+def _count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} must be a whole number >= 1, got {value!r}")
+
+
+def _boolean(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be True or False, got {value!r}")
+
+
+def _optional_count(name: str, value: object) -> None:
+    if value is not None:
+        _count(name, value)
+
+
+def _queue_name(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value or value != value.strip():
+        raise ConfigError(f"{name} must be a non-empty queue name, got {value!r}")
+
+
+def _queues(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a dict of queue name -> QueueConfig, got {value!r}")
+    for queue, declared in value.items():
+        _queue_name(name, queue)
+        if not isinstance(declared, QueueConfig):
+            raise ConfigError(f"{name}[{queue!r}] must be a QueueConfig, got {declared!r}")
+
+
+def _url(name: str, value: object) -> None:
+    if not isinstance(value, str) or "://" not in value:
+        raise ConfigError(
+            f"{name} must be a URL such as memory:// or sqlite:///jobs.db, got {value!r}"
+        )
+
+
+def _zone(name: str, value: object) -> None:
+    try:
+        zoneinfo.ZoneInfo(str(value))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(f"{name}: no time zone {value!r} on this machine") from None
+
+
+def _one_of(*choices: str) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if value not in choices:
+            hint = nearest(str(value), choices)
+            raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str, object], None]] = {
+    "transport": _url,
+    "default_queue": _queue_name,
+    "queues": _queues,
+    "concurrency": _count,
+    "pool": _one_of("solo", "threads"),
+    "prefetch": _optional_count,
+    "lease": _positive,
+    "heartbeat_interval": _positive,
+    "shutdown_timeout": _not_negative,
+    "store_results": _boolean,
+    "result_ttl": _not_negative,
+    "key_ttl": _positive,
+    "park_ttl": _positive,
+    "serializer": _one_of("msgspec", "json"),
+    "max_message_bytes": _count,
+    "timezone": _zone,
+    "log_format": _one_of("json", "pretty"),
+    "events": _one_of("none", "stdout", "stderr"),
+    "eager": _boolean,
+}

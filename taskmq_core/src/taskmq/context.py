@@ -1,0 +1,187 @@
+"""What a running task can know and do about its own delivery."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from .clock import Clock
+from .envelope import Envelope
+from .errors import JobCancelled, RetryJob, TaskmqError
+from .transport import Delivery
+
+if TYPE_CHECKING:
+    from .app import App
+    from .result import Result
+    from .task import Task
+
+__all__ = ["TaskContext", "TaskLog", "active_context", "current_app", "current_task"]
+
+active_context: ContextVar[TaskContext | None] = ContextVar("taskmq_context", default=None)
+"""The context of the task that runs in this thread or coroutine; set by the executor."""
+
+
+def current_task() -> TaskContext:
+    """The context of the running task. Raises `TaskmqError` outside of one."""
+    context = active_context.get()
+    if context is None:
+        raise TaskmqError("no task is running here: current_task() works inside a task only")
+    return context
+
+
+def current_app() -> App:
+    """The app whose task is running. Raises `TaskmqError` outside of one."""
+    return current_task().app
+
+
+class TaskContext:
+    """One delivery, as its task sees it. Made by the executor; tests may make one themselves.
+
+    ``attempt`` counts from 1 and is raised by retries; ``deliveries`` counts hand-outs;
+    ``deadline`` is the epoch second by which the task should have finished (``None`` without a
+    timeout): sync code is not interrupted, it looks at `remaining` itself.
+    """
+
+    __slots__ = (
+        "_extend",
+        "app",
+        "cancelled",
+        "clock",
+        "deadline",
+        "delivery",
+        "envelope",
+        "started_at",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        app: App,
+        delivery: Delivery,
+        envelope: Envelope,
+        *,
+        worker: str = "",
+        clock: Clock,
+        extend: Callable[[Delivery], bool] | None = None,
+    ) -> None:
+        self.app = app
+        self.delivery = delivery
+        self.envelope = envelope
+        self.worker = worker
+        self.clock = clock
+        self.cancelled = False
+        self.started_at = clock.now()
+        self.deadline = None if envelope.timeout is None else self.started_at + envelope.timeout
+        self._extend = extend
+
+    @property
+    def id(self) -> str:
+        return self.delivery.job_id
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self.envelope.task
+
+    @property
+    def queue(self) -> str:
+        return self.delivery.queue
+
+    @property
+    def attempt(self) -> int:
+        return self.delivery.attempt
+
+    @property
+    def deliveries(self) -> int:
+        return self.delivery.deliveries
+
+    @property
+    def reclaims(self) -> int:
+        """How often a worker was lost with this job before."""
+        return self.delivery.reclaims
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        return self.envelope.headers
+
+    @property
+    def trace(self) -> Mapping[str, str]:
+        return self.envelope.trace
+
+    @property
+    def log(self) -> TaskLog:
+        """A logger whose records carry job_id, task, attempt, queue and worker."""
+        return TaskLog(self)
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, negative once it has passed; ``None`` without one."""
+        return None if self.deadline is None else self.deadline - self.clock.now()
+
+    def retry(self, reason: str = "", *, delay: float | None = None) -> RetryJob:
+        """The exception to raise to run again: ``raise ctx.retry("rate limited")``.
+
+        The task's policy computes the delay unless it is given (seconds), and its ceiling holds
+        either way; a task without a policy gets the default `Retry`.
+        """
+        return RetryJob(reason, delay=delay)
+
+    def publish(self, task: Task[..., Any], *args: Any, **kwargs: Any) -> Result[Any]:
+        """Submit another task, carrying this one's trace along."""
+        return task.call(*args, **kwargs).options(trace=dict(self.trace)).submit()
+
+    def heartbeat(self) -> bool:
+        """Renew the lease now; false if it is lost. The worker renews by itself: call this only
+        around code that holds the interpreter for longer than the lease."""
+        return True if self._extend is None else self._extend(self.delivery)
+
+    def check_cancelled(self) -> None:
+        """Cancellation point: raises `JobCancelled` once the job was revoked or the lease lost."""
+        if self.cancelled:
+            raise JobCancelled(f"job {self.id} was cancelled")
+
+
+class TaskLog:
+    """Structured logging for a task: ``ctx.log.info("sending", to=to)``.
+
+    Records go to the logger ``taskmq.task.<task name>``; the fields are in ``record.taskmq``.
+    """
+
+    def __init__(self, context: TaskContext) -> None:
+        self._logger = logging.getLogger(f"taskmq.task.{context.task}")
+        self._fields = {
+            "job_id": context.id,
+            "task": context.task,
+            "attempt": context.attempt,
+            "queue": context.queue,
+            "worker": context.worker,
+        }
+
+    def debug(self, message: str, **fields: Any) -> None:
+        self._log(logging.DEBUG, message, fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        self._log(logging.INFO, message, fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        self._log(logging.WARNING, message, fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        self._log(logging.ERROR, message, fields)
+
+    def exception(self, message: str, **fields: Any) -> None:
+        """`error` with the traceback of the exception being handled."""
+        self._log(logging.ERROR, message, fields, exc_info=True)
+
+    def _log(
+        self, level: int, message: str, fields: dict[str, Any], *, exc_info: bool = False
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(
+                level,
+                message,
+                extra={"taskmq": {**self._fields, **fields}},
+                exc_info=exc_info,
+                stacklevel=3,
+            )

@@ -1,0 +1,162 @@
+"""Envelope v1: the wire form of a job, JSON, never rewritten after it was stored.
+
+What changes in a job's life (state, attempt, deliveries) is the store's, in its own columns; the
+envelope stays the bytes that the producer wrote. Arguments inside it stay encoded until the
+executor needs them. ``docs/reference/envelope.md`` lists the fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from .codec import Payload
+from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
+
+__all__ = [
+    "VERSION",
+    "AckPolicy",
+    "Dependency",
+    "Envelope",
+    "Sealed",
+    "embed",
+    "extract",
+    "fingerprint",
+    "load",
+    "seal",
+]
+
+VERSION = 1
+
+AckPolicy = Literal["on_success", "on_receipt", "on_completion"]
+"""When a job is done with: after it succeeded (the default, at least once); as soon as a worker
+has it (at most once: a lost worker loses the run); after it ran, however it ended (no retry)."""
+
+
+class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A job whose success this one waits for, and where its result goes.
+
+    ``into`` is a position among the arguments (the result is inserted there, counted in the final
+    argument list), a keyword, or ``None`` for order alone. Dependencies that share ``into`` and
+    set ``collect`` arrive as one list in declared order.
+    """
+
+    job: str
+    into: int | str | None = None
+    collect: bool = False
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One job as it is stored and sent. Instants are epoch seconds, durations seconds."""
+
+    v: int
+    id: str
+    task: str
+    queue: str
+    args: msgspec.Raw = msgspec.Raw(b"[]")
+    kwargs: msgspec.Raw = msgspec.Raw(b"{}")
+    codec: str = "json"
+    priority: int = 0
+    eta: float | None = None
+    expires_at: float | None = None
+    timeout: float | None = None
+    ack: AckPolicy = "on_success"
+    max_deliveries: int = 5
+    key: str | None = None
+    key_ttl: float = 86_400.0
+    store_result: bool = True
+    result_ttl: float = 86_400.0
+    feeds: bool = False
+    after: tuple[Dependency, ...] = ()
+    workflow: str | None = None
+    trace: dict[str, str] = {}
+    headers: dict[str, Any] = {}
+    enqueued_at: float = 0.0
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+class Sealed(msgspec.Struct, frozen=True, gc=False):
+    """An envelope and its bytes: what a store keeps."""
+
+    envelope: Envelope
+    data: bytes
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Envelope).decode
+_decode_version = msgspec.json.Decoder(_Version).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def seal(envelope: Envelope, limit: int) -> Sealed:
+    """Encode an envelope.
+
+    Raises `MessageTooLarge` over ``limit`` bytes and `EncodeError` where ``headers`` hold
+    something that is no JSON.
+    """
+    try:
+        data = _encode(envelope)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise EncodeError(f"cannot encode the headers of {envelope.task}: {error}") from None
+    if len(data) > limit:
+        raise MessageTooLarge(
+            f"job of task {envelope.task!r} is {len(data):,} bytes, over the limit of {limit:,} "
+            "(max_message_bytes); pass a reference to the data instead of the data"
+        )
+    return Sealed(envelope, data)
+
+
+def fingerprint(envelope: Envelope) -> bytes:
+    """What an idempotency key stands for: 16 bytes of the task and its encoded arguments."""
+    parts = (envelope.task.encode(), envelope.codec.encode(), envelope.args, envelope.kwargs)
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(b"%d:" % len(memoryview(part)))
+        digest.update(part)
+    return digest.digest()
+
+
+def load(data: bytes) -> Envelope:
+    """Read an envelope; its arguments stay encoded.
+
+    Raises `UnsupportedVersion` for another protocol version and `MalformedEnvelope` for bytes
+    that are no envelope. Unknown fields are ignored: version 1 may gain fields.
+    """
+    try:
+        envelope = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _refuse_other_version(data)
+        raise MalformedEnvelope(f"not a version {VERSION} envelope: {error}") from None
+    if envelope.v != VERSION:
+        raise UnsupportedVersion(f"envelope version {envelope.v}; this worker reads {VERSION}")
+    return envelope
+
+
+def _refuse_other_version(data: bytes) -> None:
+    try:
+        version = _decode_version(data).v
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if version != VERSION:
+        raise UnsupportedVersion(f"envelope version {version}; this worker reads {VERSION}")
+
+
+def embed(data: bytes, *, is_json: bool) -> msgspec.Raw:
+    """Codec output as an envelope field: JSON text as it is, other bytes as base64."""
+    return msgspec.Raw(data if is_json else b'"' + base64.b64encode(data) + b'"')
+
+
+def extract(field: msgspec.Raw, codec: str, *, is_json: bool) -> Payload:
+    """The inverse of `embed`. Raises `MalformedEnvelope` where the field is no base64."""
+    if is_json:
+        return Payload(codec, bytes(field))
+    try:
+        return Payload(codec, base64.b64decode(_decode_text(field), validate=True))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise MalformedEnvelope(f"field is not base64: {error}") from None

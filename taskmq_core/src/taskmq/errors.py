@@ -1,0 +1,259 @@
+"""Every exception of the engine.
+
+    TaskmqError
+    ├── ConfigError                 a setting, URL or task definition is wrong
+    ├── UnknownTask                 no task of that name is registered here
+    ├── TaskNotBound                a task was called that belongs to no app yet
+    ├── MessageError                a job cannot be put into, or read from, its wire form
+    │   ├── MessageTooLarge         over ``Config.max_message_bytes``
+    │   ├── EncodeError             a value has no wire form
+    │   ├── DecodeError             bytes that no codec can read
+    │   ├── MalformedEnvelope       bytes that are not an envelope at all
+    │   └── UnsupportedVersion      an envelope of a later protocol
+    ├── TransportError              the store said no
+    │   ├── TransportUnavailable    cannot be reached, or is locked; may be tried again
+    │   ├── StoreFull               no space left; nothing was written
+    │   ├── StoreCorrupt            the store's own file or schema is damaged
+    │   ├── SchemaMismatch          the store was written by another version
+    │   ├── QueueFull               the queue's declared capacity is reached
+    │   ├── LeaseLost               the delivery is no longer ours
+    │   ├── UnknownDependency       a job waits for one that is not stored
+    │   └── IdempotencyConflict     same key, different payload
+    └── ResultError                 why a handle has no value to give
+        ├── RemoteError             the task failed; carries the remote traceback
+        ├── JobExpired              its ``expires`` passed before it started
+        ├── JobRevoked              it was revoked
+        ├── JobSkipped              something that it depended on did not succeed
+        ├── UnknownJob              the store knows no such id (never did, or no longer)
+        └── ResultTimeout           not finished in time (also a ``TimeoutError``)
+
+    ControlSignal (a BaseException)     raised by task code to steer its own delivery
+    ├── RetryJob                    run again, as the retry policy says
+    ├── ReleaseJob                  give back unstarted; costs no attempt
+    ├── RejectJob                   to the dead letters, now
+    └── JobCancelled                raised by ``ctx.check_cancelled()``
+
+Control signals derive from ``BaseException`` so that a task's ``except Exception`` cannot swallow
+them; the executor catches every one (``docs/adr/0001-control-signals.md``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConfigError",
+    "ControlSignal",
+    "DecodeError",
+    "EncodeError",
+    "IdempotencyConflict",
+    "JobCancelled",
+    "JobExpired",
+    "JobRevoked",
+    "JobSkipped",
+    "LeaseLost",
+    "MalformedEnvelope",
+    "MessageError",
+    "MessageTooLarge",
+    "QueueFull",
+    "RejectJob",
+    "ReleaseJob",
+    "RemoteError",
+    "ResultError",
+    "ResultTimeout",
+    "RetryJob",
+    "SchemaMismatch",
+    "StoreCorrupt",
+    "StoreFull",
+    "TaskNotBound",
+    "TaskmqError",
+    "TransportError",
+    "TransportUnavailable",
+    "UnknownDependency",
+    "UnknownJob",
+    "UnknownTask",
+    "UnsupportedVersion",
+]
+
+
+class TaskmqError(Exception):
+    """Base of everything that the engine raises on purpose."""
+
+
+class ConfigError(TaskmqError):
+    """A setting, URL, queue name or task definition is wrong; says which and what to write."""
+
+
+class UnknownTask(TaskmqError):
+    """No task of that name is registered in this app."""
+
+
+class TaskNotBound(TaskmqError):
+    """A task made by the app-less ``@task`` was called before an app included its module."""
+
+
+class MessageError(TaskmqError):
+    """A job cannot be put into, or read from, its wire form."""
+
+
+class MessageTooLarge(MessageError):
+    """The encoded envelope is over ``Config.max_message_bytes``; nothing was stored."""
+
+
+class EncodeError(MessageError):
+    """A value has no wire form in the codec in use; nothing was stored."""
+
+
+class DecodeError(MessageError):
+    """Bytes that the named codec cannot read, or a codec that is not registered here."""
+
+
+class MalformedEnvelope(MessageError):
+    """Bytes that are not an envelope of any version."""
+
+
+class UnsupportedVersion(MessageError):
+    """An envelope of a later protocol version than this one reads; never guessed at."""
+
+
+class TransportError(TaskmqError):
+    """The store refused or failed an operation, which then changed nothing."""
+
+
+class TransportUnavailable(TransportError):
+    """The store cannot be reached or is locked by another; the call may be repeated."""
+
+
+class StoreFull(TransportError):
+    """The store has no space left; nothing was written."""
+
+
+class StoreCorrupt(TransportError):
+    """The store's file is damaged or is no store; the message says how to save what is readable."""
+
+
+class SchemaMismatch(TransportError):
+    """The store was written by a version of taskmq that this one cannot work with."""
+
+
+class QueueFull(TransportError):
+    """The queue's declared capacity is reached; nothing was stored."""
+
+
+class LeaseLost(TransportError):
+    """The delivery's lease is no longer current; the settlement was refused and changed nothing."""
+
+
+class UnknownDependency(TransportError):
+    """A job waits for one that is neither in its batch nor in the store; nothing was stored.
+
+    The other was never stored, or it is finished and was deleted (``result_ttl``, forget, bury).
+    """
+
+
+class IdempotencyConflict(TransportError):
+    """The idempotency key is in use by a job with another task or other arguments.
+
+    Nothing of the batch was stored. ``key`` is the key, ``job_id`` the job that owns it.
+    """
+
+    def __init__(self, message: str, *, key: str, job_id: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.job_id = job_id
+
+
+class ResultError(TaskmqError):
+    """A handle has no value to give; the subclass says why."""
+
+
+class RemoteError(ResultError):
+    """The job failed on its worker.
+
+    ``type`` is the remote exception's qualified name, ``message`` its text, ``traceback`` the
+    remote traceback as text (empty where there was none, as for a lost worker), ``reason`` the
+    dead letter's reason.
+    """
+
+    def __init__(self, type_: str, message: str, traceback: str = "", reason: str = "") -> None:
+        super().__init__(type_, message, traceback, reason)
+        self.type = type_
+        self.message = message
+        self.traceback = traceback
+        self.reason = reason
+
+    def __str__(self) -> str:
+        text = f"{self.type}: {self.message}" if self.message else self.type
+        return f"{text}\n\n{self.traceback.rstrip()}" if self.traceback else text
+
+
+class JobExpired(ResultError):
+    """The job's ``expires`` passed before it started; it never ran."""
+
+
+class JobRevoked(ResultError):
+    """The job was revoked."""
+
+
+class JobSkipped(ResultError):
+    """The job never ran because a job that it depended on did not succeed."""
+
+
+class UnknownJob(ResultError):
+    """The store knows no job of that id: it never existed there, or its retention has ended."""
+
+
+class ResultTimeout(ResultError, TimeoutError):
+    """The job was not finished within the time given; it is still where it was."""
+
+
+class ControlSignal(BaseException):
+    """Raised by task code to steer its own delivery; always caught by the executor."""
+
+
+class RetryJob(ControlSignal):
+    """Run this job again.
+
+    ``delay`` is in seconds; ``None`` lets the task's retry policy compute it. ``error`` is what
+    went wrong, for the history. ``envelope`` (a `taskmq.envelope.Sealed`) replaces the stored
+    one. A job whose policy is exhausted goes to the dead letters instead, unless ``unlimited`` is
+    set by a caller that counts attempts itself.
+    """
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        delay: float | None = None,
+        error: BaseException | None = None,
+        envelope: Any = None,
+        unlimited: bool = False,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.delay = delay
+        self.error = error
+        self.envelope = envelope
+        self.unlimited = unlimited
+
+
+class ReleaseJob(ControlSignal):
+    """Give the job back as if it had not been started; visible again after ``delay`` seconds."""
+
+    def __init__(self, reason: str = "", *, delay: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.delay = delay
+
+
+class RejectJob(ControlSignal):
+    """Send the job to the dead letters now, without further attempts."""
+
+    def __init__(self, reason: str = "", *, error: BaseException | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+
+
+class JobCancelled(ControlSignal):
+    """Raised by ``TaskContext.check_cancelled()`` once the job was revoked or its lease lost."""

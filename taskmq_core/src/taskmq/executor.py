@@ -1,0 +1,399 @@
+"""One delivery to one settlement: decode, check, run, decide. No loop, no store, no thread.
+
+Every way in which a delivery can end is a value returned from here, so that pools, the eager mode
+and tests share one path.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .codec import Payload
+from .context import TaskContext, active_context
+from .envelope import Envelope, extract, load
+from .errors import (
+    ControlSignal,
+    DecodeError,
+    EncodeError,
+    JobCancelled,
+    MalformedEnvelope,
+    RejectJob,
+    ReleaseJob,
+    RetryJob,
+    UnsupportedVersion,
+)
+from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
+from .records import Failure
+from .retry import Retry
+from .states import JobState
+from .transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    Delivery,
+    Expire,
+    RetryLater,
+    Revoke,
+    Settlement,
+)
+
+if TYPE_CHECKING:
+    from .app import App
+    from .task import Task
+
+__all__ = ["Executor", "Outcome", "describe", "park_delay"]
+
+logger = logging.getLogger("taskmq.executor")
+
+NULL = Payload("json", b"null")
+MAX_TRACEBACK = 64 * 1024
+DEFAULT_RETRY = Retry()
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """How a delivery ended. ``runtime`` is the seconds spent in the task; 0 if it never ran."""
+
+    settlement: Settlement
+    runtime: float = 0.0
+
+
+class Executor:
+    """Runs deliveries of one app on behalf of one worker. Safe to use from several threads.
+
+    ``extend`` renews one lease on request of a task. ``running`` maps job ids to the contexts of
+    what runs now, so that the worker can tell a task that it was cancelled.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        worker: str = "",
+        extend: Callable[[Delivery], bool] | None = None,
+    ) -> None:
+        self.running: dict[str, TaskContext] = {}
+        self._app = app
+        self._worker = worker
+        self._extend = extend
+        self._clock = app.clock
+        self._find = app.tasks.find
+        self._codecs = app.codecs
+        self._emitter = app.emitter
+        self._park_ttl = app.config.park_ttl
+
+    def execute(self, delivery: Delivery) -> Outcome:
+        """Run one delivery to its end. Never raises on account of a task or a message."""
+        try:
+            envelope = load(delivery.envelope)
+        except MalformedEnvelope as error:
+            return Outcome(DeadLetter(delivery, "malformed", describe(error)))
+        except UnsupportedVersion:
+            return self._park(delivery, "unsupported_version")
+        if envelope.expires_at is not None and self._clock.now() >= envelope.expires_at:
+            return self._expire(delivery, envelope)
+        task = self._find(envelope.task)
+        if task is None:
+            return self._park(delivery, "unknown_task", envelope)
+        try:
+            args, kwargs = self._arguments(delivery, envelope, task)
+            if task.hooks:
+                task.check(args, kwargs)
+        except DecodeError:
+            return self._park(delivery, "undecodable_arguments", envelope)
+        except TypeError:
+            return self._park(delivery, "arguments_do_not_fit", envelope)
+        return self._run(delivery, envelope, task, args, kwargs)
+
+    # -- before the task ---------------------------------------------------------------------
+
+    def _arguments(
+        self, delivery: Delivery, envelope: Envelope, task: Task[..., Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        codec, decode = envelope.codec, self._codecs.decode
+        is_json = self._codecs.is_json(codec)
+        try:
+            args = decode(extract(envelope.args, codec, is_json=is_json))
+            kwargs = decode(extract(envelope.kwargs, codec, is_json=is_json))
+        except MalformedEnvelope as error:
+            raise DecodeError(str(error)) from None
+        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
+            raise DecodeError("arguments are no list and dict")
+        if envelope.after:
+            args, kwargs = self._inject(delivery, envelope, args, kwargs)
+        return task.converter(args, kwargs) if task.converter else (args, kwargs)
+
+    def _inject(
+        self, delivery: Delivery, envelope: Envelope, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Put the results of dependencies where the envelope says."""
+        inputs = delivery.inputs or {}
+        values: dict[int | str, Any] = {}
+        for dependency in envelope.after:
+            if dependency.into is None:
+                continue
+            payload = inputs.get(dependency.job)
+            value = None if payload is None else self._codecs.decode(payload)
+            if dependency.collect:
+                values.setdefault(dependency.into, []).append(value)
+            else:
+                values[dependency.into] = value
+        positional = list(args)
+        for position in sorted(p for p in values if isinstance(p, int)):
+            positional.insert(position, values[position])
+        return positional, {**kwargs, **{k: v for k, v in values.items() if isinstance(k, str)}}
+
+    # -- the task ----------------------------------------------------------------------------
+
+    def _run(
+        self,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Outcome:
+        context = TaskContext(
+            self._app,
+            delivery,
+            envelope,
+            worker=self._worker,
+            clock=self._clock,
+            extend=self._extend,
+        )
+        if self._emitter.active:
+            self._emit(JobStarted, delivery, envelope, attempt=delivery.attempt)
+        self.running[delivery.job_id] = context
+        token = active_context.set(context)
+        started = self._clock.monotonic()
+        try:
+            if task.hooks:
+                _before(task, context)
+            result = task.body(*args, **kwargs)
+            settlement: Settlement = Ack(delivery, self._payload(envelope, result))
+            if task.hooks:
+                _call_hook(task, "on_success", context, result)
+        except ControlSignal as signal:
+            settlement = self._on_signal(signal, delivery, envelope, task, context)
+        except BaseException as error:
+            if _did_not_fit(error, task, args, kwargs):
+                return self._park(delivery, "arguments_do_not_fit", envelope)
+            settlement = self._on_error(error, delivery, envelope, task, context)
+        finally:
+            runtime = self._clock.monotonic() - started
+            active_context.reset(token)
+            self.running.pop(delivery.job_id, None)
+        if task.hooks:
+            _call_hook(task, "after_return", context, _state_after(settlement))
+        if self._emitter.active:
+            self._report(settlement, delivery, envelope, runtime)
+        return Outcome(settlement, runtime)
+
+    def _payload(self, envelope: Envelope, result: Any) -> Payload | None:
+        if not (envelope.store_result or envelope.feeds):
+            return None
+        if result is None:
+            return NULL
+        return self._codecs.encode(result, None if envelope.codec[:4] == "json" else envelope.codec)
+
+    # -- after the task ----------------------------------------------------------------------
+
+    def _on_signal(
+        self,
+        signal: ControlSignal,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> Settlement:
+        if isinstance(signal, RetryJob):
+            return self._on_retry(signal, delivery, envelope, task, context)
+        if isinstance(signal, JobCancelled):
+            return Revoke(delivery)
+        if isinstance(signal, ReleaseJob):
+            return Defer(delivery, signal.delay)
+        reason = signal.reason if isinstance(signal, RejectJob) and signal.reason else "rejected"
+        cause = getattr(signal, "error", None) or signal
+        _call_hook(task, "on_failure", context, cause)
+        return DeadLetter(delivery, reason, describe(cause))
+
+    def _on_retry(
+        self,
+        signal: RetryJob,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> Settlement:
+        policy = task.policy.retry or DEFAULT_RETRY
+        delay = policy.delay_after(delivery.attempt, None)
+        if signal.unlimited:
+            delay = signal.delay or 0.0
+        elif delay is not None and signal.delay is not None:
+            delay = signal.delay
+        cause = signal.error or signal
+        if delay is None or (envelope.ack == "on_completion" and not signal.unlimited):
+            _call_hook(task, "on_failure", context, cause)
+            return DeadLetter(delivery, "max_attempts", describe(cause))
+        _call_hook(task, "on_retry", context, signal.error)
+        return RetryLater(delivery, delay, describe(cause), signal.envelope)
+
+    def _on_error(
+        self,
+        error: BaseException,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> Settlement:
+        policy = task.policy.retry
+        failure = describe(error)
+        if isinstance(error, EncodeError):  # its result: running again would not help
+            reason, delay = "unencodable_result", None
+        else:
+            delay = policy.delay_after(delivery.attempt, error) if policy else None
+            reason = "max_attempts" if policy and policy.covers(error) else "error"
+        if delay is None or envelope.ack == "on_completion":
+            _call_hook(task, "on_failure", context, error)
+            return DeadLetter(delivery, reason, failure)
+        _call_hook(task, "on_retry", context, error)
+        return RetryLater(delivery, delay, failure)
+
+    def _park(self, delivery: Delivery, reason: str, envelope: Envelope | None = None) -> Outcome:
+        delay = park_delay(delivery.parked_at, self._clock.now())
+        if envelope and self._emitter.active:
+            self._emit(JobDeferred, delivery, envelope, reason=reason, parked=True)
+        return Outcome(Defer(delivery, delay, reason, self._park_ttl))
+
+    def _expire(self, delivery: Delivery, envelope: Envelope) -> Outcome:
+        if self._emitter.active:
+            self._emitter.emit(
+                JobDropped(
+                    at=self._clock.now(),
+                    job_id=delivery.job_id,
+                    task=envelope.task,
+                    queue=delivery.queue,
+                    reason="expired",
+                    trace=envelope.trace,
+                )
+            )
+        return Outcome(Expire(delivery))
+
+    # -- events ------------------------------------------------------------------------------
+
+    def _report(
+        self, settlement: Settlement, delivery: Delivery, envelope: Envelope, runtime: float
+    ) -> None:
+        attempt = delivery.attempt
+        if isinstance(settlement, Ack):
+            self._emit(JobSucceeded, delivery, envelope, attempt=attempt, runtime=runtime)
+        elif isinstance(settlement, (RetryLater, DeadLetter)):
+            self._emit(
+                JobFailed,
+                delivery,
+                envelope,
+                attempt=attempt,
+                runtime=runtime,
+                error_type=settlement.failure.type,
+                error=settlement.failure.message,
+                will_retry=isinstance(settlement, RetryLater),
+            )
+            if isinstance(settlement, RetryLater):
+                visible = self._clock.now() + settlement.delay
+                self._emit(
+                    JobRetrying, delivery, envelope, attempt=attempt, next_visible_at=visible
+                )
+        elif isinstance(settlement, Defer):
+            self._emit(JobDeferred, delivery, envelope, reason="deferred", parked=False)
+
+    def _emit(
+        self, kind: Callable[..., Event], delivery: Delivery, envelope: Envelope, **fields: Any
+    ) -> None:
+        self._emitter.emit(
+            kind(
+                at=self._clock.now(),
+                job_id=delivery.job_id,
+                task=envelope.task,
+                queue=delivery.queue,
+                trace=envelope.trace,
+                worker=self._worker,
+                **fields,
+            )
+        )
+
+
+def describe(error: BaseException) -> Failure:
+    """An exception as text: nothing in it is ever looked up, imported or called again."""
+    kind = type(error)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    frames = error.__traceback__
+    inner = frames.tb_next if frames else None  # leave the executor's own frame out
+    text = "".join(traceback.format_exception(kind, error, inner or frames))
+    if len(text) > MAX_TRACEBACK:
+        text = f"{text[: MAX_TRACEBACK // 2]}\n…\n{text[-MAX_TRACEBACK // 2 :]}"
+    return Failure(type=name, message=_text(error), traceback=text, args=_reprs(error.args))
+
+
+def park_delay(parked_at: float | None, now: float) -> float:
+    """Seconds until a parked job is offered again: a tenth of its time in the park, 1 to 30."""
+    return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"<no text: str() raised {type(problem).__name__}>"
+
+
+def _reprs(values: tuple[Any, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(repr(value)[:1000] for value in values)
+    except Exception:
+        return ()  # a __repr__ of the user's failed; the message has to do
+
+
+def _did_not_fit(
+    error: BaseException, task: Task[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> bool:
+    """Whether the call itself failed, not the body: checked only when a TypeError came without
+    any frame of the body, so that a call that fits costs nothing."""
+    if not isinstance(error, TypeError) or error.__traceback__ is None:
+        return False
+    if error.__traceback__.tb_next is not None:
+        return False
+    try:
+        task.check(args, kwargs)
+    except TypeError:
+        return True
+    return False
+
+
+def _before(task: Task[..., Any], context: TaskContext) -> None:
+    if "before_start" in task.hooks:
+        task.before_start(context)
+
+
+def _call_hook(task: Task[..., Any], hook: str, context: TaskContext, value: Any) -> None:
+    if hook not in task.hooks:
+        return
+    try:
+        getattr(task, hook)(context, value)
+    except Exception:
+        logger.exception("%s of task %s failed (job %s)", hook, task.name, context.id)
+
+
+def _state_after(settlement: Settlement) -> JobState:
+    if isinstance(settlement, Ack):
+        return JobState.SUCCEEDED
+    if isinstance(settlement, RetryLater):
+        return JobState.RETRYING
+    if isinstance(settlement, DeadLetter):
+        return JobState.FAILED
+    if isinstance(settlement, Revoke):
+        return JobState.REVOKED
+    return JobState.QUEUED

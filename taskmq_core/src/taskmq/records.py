@@ -1,0 +1,145 @@
+"""What a store knows, as values: jobs, queues, workers, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .codec import Payload
+from .states import JobState
+
+__all__ = [
+    "Failure",
+    "HistoryEntry",
+    "JobFilter",
+    "JobRecord",
+    "MaintenanceReport",
+    "QueueStats",
+    "WorkerRecord",
+]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why an attempt, or a job, failed. Text only: nothing in it is ever looked up or called."""
+
+    type: str
+    """Qualified name of the exception class, e.g. ``builtins.ValueError``."""
+    message: str = ""
+    traceback: str = ""
+    args: tuple[str, ...] = ()
+    """``repr`` of each of the exception's arguments."""
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line about an attempt that did not succeed. A store keeps the newest 20 a job."""
+
+    at: float
+    event: str
+    attempt: int
+    detail: str = ""
+    worker: str = ""
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as its store has it. Instants are epoch seconds."""
+
+    id: str
+    task: str
+    queue: str
+    state: JobState
+    priority: int
+    attempt: int
+    """The attempt that is running or comes next, from 1; raised by retries."""
+    deliveries: int
+    """Deliveries that count: raised by reserve, lowered by release and defer."""
+    reclaims: int
+    """Deliveries lost to a dead or silent worker; its ceiling is ``max_deliveries``."""
+    max_deliveries: int
+    enqueued_at: float
+    visible_at: float
+    """When it is reservable; meaningful in QUEUED and RETRYING."""
+    envelope: bytes
+    """As the producer wrote it; empty once a success was settled."""
+    expires_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    lease_until: float | None = None
+    worker: str | None = None
+    """Who holds it, or had it last."""
+    result: Payload | None = None
+    failure: Failure | None = None
+    dead_reason: str | None = None
+    """Set while the job is in the dead letters: max_attempts, error, worker_lost, malformed, …"""
+    parked_reason: str | None = None
+    """Set while the job waits for a worker that can run it."""
+    parked_at: float | None = None
+    cancel_requested: bool = False
+    pending: int = 0
+    """Dependencies that have not succeeded yet."""
+    workflow: str | None = None
+    history: tuple[HistoryEntry, ...] = ()
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs to find; every field that is given must match. Newest last, by store order."""
+
+    states: tuple[JobState, ...] = ()
+    queue: str | None = None
+    task: str | None = None
+    dead: bool | None = None
+    """``True``: only dead letters."""
+    parked: bool | None = None
+    ids: tuple[str, ...] = ()
+    after: str | None = None
+    """Continue behind this job id (paging); nothing follows an id that the store does not know."""
+    limit: int = 100
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Depth of one queue, now. ``ready_by_priority`` has only the priorities that occur."""
+
+    queue: str
+    ready: int = 0
+    delayed: int = 0
+    running: int = 0
+    waiting: int = 0
+    parked: int = 0
+    """Of ``delayed``: those waiting for a worker that can run them."""
+    dead: int = 0
+    oldest_ready_at: float | None = None
+    """The earliest ``visible_at`` of the ready ones."""
+    ready_by_priority: dict[int, int] = {}
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it last described itself."""
+
+    id: str
+    queues: tuple[str, ...]
+    pool: str
+    concurrency: int
+    started_at: float
+    heartbeat_at: float
+    heartbeat_interval: float
+    host: str = ""
+    pid: int = 0
+    running: int = 0
+    processed: int = 0
+    tasks: tuple[str, ...] = ()
+    meta: dict[str, Any] = {}
+
+    def is_stale(self, now: float) -> bool:
+        """Whether it has been silent for longer than three heartbeats, and at least 30 s."""
+        return now - self.heartbeat_at > max(3 * self.heartbeat_interval, 30.0)
+
+
+class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one `maintain` did. ``reclaimed`` counts every lease taken back, whatever became of the
+    job; ``dead`` the dead letters made, of either kind."""
+
+    reclaimed: int = 0
+    expired: int = 0
+    dead: int = 0
+    purged: int = 0
+    keys_purged: int = 0

@@ -1,0 +1,48 @@
+"""Task names to tasks. A name from a message is looked up here and nowhere else: it is never a
+path to something importable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .config import nearest
+from .errors import ConfigError, UnknownTask
+from .task import Task
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """The tasks of one app."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self.find = self._tasks.get
+        """The task of that name, or ``None``."""
+
+    def add(self, task: Task[..., Any]) -> None:
+        """Raises `ConfigError` if another task has that name."""
+        known = self._tasks.setdefault(task.name, task)
+        if known is not task:
+            raise ConfigError(
+                f"two tasks are named {task.name!r}; give one of them another name=..."
+            )
+
+    def __getitem__(self, name: str) -> Task[..., Any]:
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(f"no task {name!r}{nearest(name, self._tasks)}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tasks
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        return iter(list(self._tasks.values()))
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def names(self) -> list[str]:
+        return sorted(self._tasks)

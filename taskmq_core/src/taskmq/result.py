@@ -1,0 +1,161 @@
+"""The handle of a job: its state, its value, and ways to wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from .conversion import convert
+from .errors import (
+    JobExpired,
+    JobRevoked,
+    JobSkipped,
+    RemoteError,
+    ResultError,
+    ResultTimeout,
+    UnknownJob,
+)
+from .records import JobRecord
+from .states import TERMINAL, JobState
+
+if TYPE_CHECKING:
+    from .app import App
+    from .task import Task
+
+__all__ = ["Result"]
+
+R = TypeVar("R")
+
+
+class Result(Generic[R]):
+    """A job that was submitted. Cheap to make; every read asks the store.
+
+    ``created`` is false if an idempotency key led to a job that existed already.
+    """
+
+    __slots__ = ("_task", "app", "created", "id")
+
+    def __init__(
+        self, app: App, job_id: str, *, task: Task[..., R] | None = None, created: bool = True
+    ) -> None:
+        self.app = app
+        self.id = job_id
+        self.created = created
+        self._task = task
+
+    @property
+    def record(self) -> JobRecord | None:
+        """All the store knows of the job; ``None`` for an unknown id."""
+        return self.app.transport.get([self.id])[0]
+
+    @property
+    def state(self) -> JobState:
+        """One read, without waiting. ``UNKNOWN`` for an id the store does not know."""
+        record = self.record
+        return record.state if record else JobState.UNKNOWN
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """attempt, deliveries, worker, runtime (seconds) and the like; empty if unknown."""
+        record = self.record
+        if record is None:
+            return {}
+        started, finished = record.started_at, record.finished_at
+        return {
+            "state": record.state,
+            "task": record.task,
+            "queue": record.queue,
+            "attempt": record.attempt,
+            "deliveries": record.deliveries,
+            "reclaims": record.reclaims,
+            "worker": record.worker,
+            "enqueued_at": record.enqueued_at,
+            "started_at": started,
+            "finished_at": finished,
+            "runtime": None if started is None or finished is None else finished - started,
+            "parked_reason": record.parked_reason,
+            "dead_reason": record.dead_reason,
+        }
+
+    def wait(self, timeout: float | None = None) -> JobState:
+        """Block until the job is finished, whatever the outcome.
+
+        Raises `ResultTimeout` after ``timeout`` seconds and `UnknownJob` for an id the store
+        does not know.
+        """
+        return self._finished(timeout).state
+
+    def get(self, timeout: float | None = None) -> R:
+        """Block for the return value.
+
+        Raises `RemoteError` (failed), `JobExpired`, `JobRevoked`, `JobSkipped`, `UnknownJob`,
+        `ResultTimeout` after ``timeout`` seconds, and `ResultError` if the job succeeded but its
+        value was not kept (``store_result=False``).
+        """
+        record = self._finished(timeout)
+        if record.state is not JobState.SUCCEEDED:
+            raise _error_of(record)
+        if record.result is None:
+            raise ResultError(f"job {self.id} succeeded; its value was not kept (store_result)")
+        value = self.app.codecs.decode(record.result)
+        hint = self._task.result_type if self._task else None
+        return cast("R", value if hint is None else convert(value, hint))
+
+    async def aget(self, timeout: float | None = None) -> R:
+        """`get` for asyncio callers, through a thread."""
+        return await asyncio.to_thread(self.get, timeout)
+
+    async def await_finished(self, timeout: float | None = None) -> JobState:
+        """`wait` for asyncio callers, through a thread."""
+        return await asyncio.to_thread(self.wait, timeout)
+
+    def revoke(self) -> bool:
+        """Take the job out: it will not start, and is asked to stop if it runs. False if it is
+        finished or unknown."""
+        return self.app.transport.revoke([self.id])[0]
+
+    def forget(self) -> bool:
+        """Delete the finished job and its value from the store; false if there was none."""
+        return self.app.transport.forget([self.id]) == 1
+
+    def _finished(self, timeout: float | None) -> JobRecord:
+        record = self._look()
+        if record.state in TERMINAL:
+            return record
+        deadline = None if timeout is None else time.monotonic() + timeout
+        listener = self.app.transport.listen(jobs=[self.id])
+        try:
+            while True:
+                listener.clear()
+                record = self._look()
+                if record.state in TERMINAL:
+                    return record
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise ResultTimeout(f"job {self.id} is {record.state} after {timeout:g} s")
+                listener.wait(left)
+        finally:
+            listener.close()
+
+    def _look(self) -> JobRecord:
+        record = self.record
+        if record is None:
+            raise UnknownJob(f"the store knows no job {self.id} (never stored, or past its TTL)")
+        return record
+
+    def __repr__(self) -> str:
+        return f"<result {self.id}>"
+
+
+def _error_of(record: JobRecord) -> ResultError:
+    if record.state is JobState.EXPIRED:
+        return JobExpired(f"job {record.id} expired before it started")
+    if record.state is JobState.REVOKED:
+        return JobRevoked(f"job {record.id} was revoked")
+    if record.state is JobState.SKIPPED:
+        return JobSkipped(f"job {record.id} was skipped: a job it depends on did not succeed")
+    failure, reason = record.failure, record.dead_reason or ""
+    if failure is None:
+        return RemoteError(reason or "failed", f"job {record.id}", reason=reason)
+    return RemoteError(failure.type, failure.message, failure.traceback, reason)

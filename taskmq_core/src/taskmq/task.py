@@ -1,0 +1,307 @@
+"""Tasks: a callable, its name and its policy, as a typed handle.
+
+    @app.task(queue="email", retry=Retry(max_attempts=5))
+    def send(to: str) -> str: ...
+
+    class Send(Task[[str], str]):        # the same as a class, with lifecycle hooks
+        queue = "email"
+        def run(self, to: str) -> str: ...
+
+``P`` are the task's parameters and ``R`` what it returns: ``send.delay(3)`` is an error for a
+type checker and ``send.delay("x").get()`` is a ``str``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
+
+from .call import Call, Options
+from .context import TaskContext, current_task
+from .conversion import ArgumentConverter, argument_converter, result_type
+from .errors import ConfigError, TaskNotBound
+from .policy import TaskPolicy
+
+if TYPE_CHECKING:
+    from .app import App
+    from .envelope import AckPolicy
+    from .result import Result
+    from .retry import Retry
+    from .states import JobState
+
+__all__ = ["FunctionTask", "Task", "task_name"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "after_return")
+
+
+class Task(Generic[P, R]):
+    """A task. Subclass it and write ``run``, or let ``@app.task`` make one from a function.
+
+    One instance serves every job of its task in a process, from several threads at once: keep
+    per-job state in local variables or in ``self.request``.
+
+    A hook's exception is logged and changes nothing, except that ``before_start`` raising fails
+    the attempt. Order: before_start, run, then one of on_success, on_retry, on_failure, then
+    after_return.
+    """
+
+    name: str = ""
+    queue: ClassVar[str | None] = None
+    priority: ClassVar[int] = 0
+    retry: ClassVar[Retry | None] = None
+    timeout: ClassVar[float | None] = None
+    ack: ClassVar[AckPolicy] = "on_success"
+    expires: ClassVar[float | None] = None
+    max_deliveries: ClassVar[int] = 5
+    store_result: ClassVar[bool | None] = None
+    result_ttl: ClassVar[float | None] = None
+    codec: ClassVar[str | None] = None
+
+    def __init__(self) -> None:
+        if not self.name:
+            self.name = task_name(type(self))
+        self.policy = TaskPolicy(
+            **{field: getattr(self, field) for field in TaskPolicy.__dataclass_fields__}
+        )
+        self._app: App | None = None
+
+    # -- what a subclass writes ------------------------------------------------------------
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The task's body."""
+        raise NotImplementedError(f"{type(self).__name__} must define run()")
+
+    def before_start(self, ctx: TaskContext) -> None:
+        """Before the body, in the same thread."""
+
+    def on_success(self, ctx: TaskContext, result: R) -> None:
+        """After the body returned, before that is stored."""
+
+    def on_failure(self, ctx: TaskContext, error: BaseException) -> None:
+        """After the last attempt failed, before the job goes to the dead letters."""
+
+    def on_retry(self, ctx: TaskContext, error: BaseException | None) -> None:
+        """After an attempt failed that will be repeated; ``None`` if the task asked for it."""
+
+    def after_return(self, ctx: TaskContext, state: JobState) -> None:
+        """Last of all, whatever happened; ``state`` is what will be stored."""
+
+    # -- calling ---------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the body here and now, as a plain function."""
+        return self.body(*args, **kwargs)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """A request that is not stored yet; see `Call`. Raises ``TypeError`` for arguments that
+        do not fit."""
+        self.check(args, kwargs)
+        return Call(self, args, kwargs)
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
+        """Submit with the task's own policy.
+
+        >>> send.delay("a@b.com").get(timeout=10)
+        """
+        return self.app.submit(self.call(*args, **kwargs))
+
+    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Result[R]:
+        """`delay` for asyncio callers, through a thread."""
+        return await self.app.asubmit(self.call(*args, **kwargs))
+
+    def submit(
+        self,
+        *args: Any,
+        queue: str | None = None,
+        eta: Any = None,
+        expires: Any = None,
+        timeout: float | None = None,
+        priority: int | None = None,
+        key: str | None = None,
+        headers: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Result[R]:
+        """Store a job and return its handle; durable on return where the store is.
+
+        ``eta`` and ``expires`` are seconds from now or aware datetimes, ``priority`` is -9..9,
+        ``key`` makes the call idempotent. A task whose own parameter bears one of these names is
+        called as ``task.call(...).options(...).submit()``, which also type-checks its arguments.
+
+        Raises ``TypeError`` (arguments do not fit), `ConfigError` (a bad option),
+        `EncodeError`, `MessageTooLarge`, `IdempotencyConflict`, `TransportError`; nothing was
+        stored then.
+        """
+        self.check(args, kwargs)
+        options = Options(
+            queue=queue,
+            eta=eta,
+            expires=expires,
+            timeout=timeout,
+            priority=priority,
+            key=key,
+            headers=headers,
+        )
+        return self.app.submit(Call(self, args, kwargs, options))
+
+    async def asubmit(self, *args: Any, **kwargs: Any) -> Result[R]:
+        """`submit` for asyncio callers, through a thread."""
+        names = Options.__dataclass_fields__.keys() & kwargs.keys()
+        options = Options.of({name: kwargs.pop(name) for name in names})
+        self.check(args, kwargs)
+        return await self.app.asubmit(Call(self, args, kwargs, options))
+
+    def submit_many(
+        self, calls: Iterable[Call[R] | Sequence[Any]], **options: Any
+    ) -> list[Result[R]]:
+        """Store many jobs, all or none, in order, in one round trip.
+
+        Each of ``calls`` is a tuple of positional arguments or a `Call`; ``options`` hold for
+        those given as tuples.
+
+        >>> send.submit_many([("a@b.com",), ("c@d.com",)], queue="email")
+        """
+        shared = Options.of(options)
+        return self.app.submit_many([self._as_call(call, shared) for call in calls])
+
+    # -- binding and introspection ---------------------------------------------------------
+
+    @property
+    def app(self) -> App:
+        """The app this task belongs to. Raises `TaskNotBound` before it was registered."""
+        if self._app is None:
+            raise TaskNotBound(
+                f"task {self.name!r} belongs to no app yet: pass its module in App(include=[...]) "
+                "or call app.register(task)"
+            )
+        return self._app
+
+    @property
+    def request(self) -> TaskContext:
+        """The context of the job that runs in this thread."""
+        return current_task()
+
+    def bind(self, app: App) -> None:
+        """Called by the app when the task is registered."""
+        if self._app is not None and self._app is not app:
+            raise ConfigError(f"task {self.name!r} belongs to another app already")
+        self._app = app
+
+    @cached_property
+    def body(self) -> Callable[..., R]:
+        """What the executor calls."""
+        return self.run
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The function whose signature and annotations describe the task's arguments."""
+        return self.run
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def hooks(self) -> frozenset[str]:
+        """The lifecycle hooks that this task overrides."""
+        return frozenset(h for h in HOOKS if getattr(type(self), h) is not getattr(Task, h))
+
+    @cached_property
+    def converter(self) -> ArgumentConverter | None:
+        return argument_converter(self.function)
+
+    @cached_property
+    def result_type(self) -> Any | None:
+        return result_type(self.function)
+
+    @cached_property
+    def _arity(self) -> tuple[int, int] | None:
+        """(least, most) positional arguments of a call without keywords, if that decides it."""
+        least = most = 0
+        for parameter in self.signature.parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                most += 1
+                least += parameter.default is parameter.empty
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                most = sys.maxsize
+            elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+                return None
+        return least, most
+
+    def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Raises ``TypeError`` if the body cannot be called like this."""
+        if not kwargs and self._arity and self._arity[0] <= len(args) <= self._arity[1]:
+            return
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.signature}: {error}") from None
+
+    def _as_call(self, call: Call[R] | Sequence[Any], options: Options) -> Call[R]:
+        if isinstance(call, Call):
+            return call
+        args = tuple(call)
+        self.check(args, {})
+        return Call(self, args, {}, options)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+
+class FunctionTask(Task[P, R]):
+    """A task made from a function. With ``bind`` the function gets the task as first argument."""
+
+    def __init__(
+        self,
+        function: Callable[..., R],
+        *,
+        name: str | None = None,
+        policy: TaskPolicy | None = None,
+        bind: bool = False,
+    ) -> None:
+        self.name = name or task_name(function)
+        self.policy = policy or TaskPolicy()
+        self._app = None
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+        # Shadow the cached properties: for a function they are known now.
+        self.body = self.function = partial(function, self) if bind else function
+        if bind and not list(inspect.signature(function).parameters):
+            raise ConfigError(f"task {self.name!r}: bind=True wants a first parameter (self)")
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.body(*args, **kwargs)
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.__wrapped__)
+
+    @cached_property
+    def converter(self) -> ArgumentConverter | None:
+        return argument_converter(self.__wrapped__, bound=self.body is not self.__wrapped__)
+
+    @cached_property
+    def result_type(self) -> Any | None:
+        return result_type(self.__wrapped__)
+
+
+def task_name(target: Callable[..., Any]) -> str:
+    """``module.qualified_name``; a script run as ``__main__`` counts as the module of its file,
+    so that producer and worker agree."""
+    module = target.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec else Path(file).stem if file else module
+        module = module.removesuffix(".__main__")
+    return f"{module}.{target.__qualname__.replace('.<locals>', '')}"

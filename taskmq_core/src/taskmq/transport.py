@@ -1,0 +1,405 @@
+"""The transport port: what a store must do, in small protocols, batch-first.
+
+Every operation takes and returns sequences and is atomic as a whole: one round trip, one
+transaction or one script, whatever the batch's size. A failed operation raises one of
+`taskmq.errors.TransportError` and has changed nothing. All methods are blocking, safe to call
+from several threads at once, and take the time from the transport's `Clock`.
+
+The promises behind the signatures, each checked by ``taskmq.testing.conformance``:
+
+* at most one holder of a job at a time; a job is reservable again once its lease has run out;
+* a settled job is never delivered again, and settling twice changes nothing;
+* counters are raised, durably, before the worker sees the delivery;
+* strict priority over all queues asked for, FIFO within one queue and priority, weighted turns
+  between queues whose heads have the same priority;
+* state, result, dead letter, workflow progress and acknowledgement are one atomic step;
+* an error never pretends success.
+
+Details that all stores decide alike:
+
+* *Order.* Within one exchange, settlements come first, in their order, then housekeeping, then
+  the reservation. A settlement counts although its lease has run out, unless someone reserved or
+  took back the job since; so does `Reserver.extend`.
+* *Place.* A job keeps its place in the store's sequence for life: delayed, retried, released,
+  reclaimed and replayed jobs do not queue up again at the end.
+* *Visibility.* ``visible_at`` is the later of now and ``eta`` at enqueue and when dependencies
+  are met; now + delay after `RetryLater`, `Nack`, `Defer`; now after unpark and replay; the lease's
+  end after a reclaim; unchanged by `Release`. A job is reservable from ``visible_at`` on, expired
+  from ``expires_at`` on, and a lease is over from ``lease_until`` on: each instant included.
+* *Stopping.* A running job that was revoked never goes back to its queue: a retry, nack, defer,
+  release or reclaim makes it REVOKED. A success stays a success.
+* *Repeating.* A settlement of the kind that took effect, with its token, is ``REPEATED`` until
+  the job is reserved again; another kind is ``LEASE_LOST``, as is any for a deleted job. Tokens
+  of a job are never used twice, not after a replay either.
+* *Parking.* ``parked_reason`` and ``parked_at`` stay from the first park until the delivery ends
+  in any other way than a further park, or the job ends.
+* *Failure.* ``JobRecord.failure`` is that of the last attempt that reported one; a success and a
+  replay clear it; a dead letter that nobody reported (worker_lost, parked too long) leaves it.
+* *History.* One entry each for a retry, nack, reclaim, death and replay; ``event`` is the value of
+  the `taskmq.states.Event`, ``attempt`` the one that ended, ``detail`` what is known in words (the
+  reason, for a death). A nack or reclaim that is the last straw is entered as the death alone.
+* *Dependencies.* ``pending`` counts distinct jobs. A job whose dependency has failed already is
+  stored SKIPPED. A dependency that is unknown is refused (`UnknownDependency`). Deleting a job
+  that others wait for (`purge`) skips them. What dependencies hand over belongs to the dependent:
+  it outlives them and any retention, until the dependent succeeded or is deleted, so that it is
+  there for a reclaim, a replay, and a dependent that waits again. After a replay, one waits again
+  only if none of its other dependencies is lost.
+* *Keys.* A key stands for its job for ``key_ttl`` seconds from the enqueue, whatever becomes of
+  the job; only `purge` frees keys early. What counts as the same is `taskmq.envelope.fingerprint`.
+* *Replacing.* A replacement envelope brings its task, queue, priority, expiry, ack policy,
+  ceiling and result settings; id, key, dependencies and visibility stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from .codec import Payload
+from .envelope import Sealed
+from .records import (
+    Failure,
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    QueueStats,
+    WorkerRecord,
+)
+
+__all__ = [
+    "Ack",
+    "Capabilities",
+    "DeadLetter",
+    "DeadLetters",
+    "Defer",
+    "Delivery",
+    "Dropped",
+    "Enqueued",
+    "Exchange",
+    "Expire",
+    "JobStore",
+    "LeaseStatus",
+    "Listener",
+    "Nack",
+    "NamedLeases",
+    "Producer",
+    "Release",
+    "Reservation",
+    "Reserver",
+    "RetryLater",
+    "Revoke",
+    "Settled",
+    "Settlement",
+    "Transport",
+    "WorkerRegistry",
+]
+
+MAX_YIELDS = 100
+"""A delivery released this often unstarted is kept by its holder: nobody starves."""
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One handing of a job to a worker. ``token`` is new with every reservation."""
+
+    job_id: str
+    queue: str
+    priority: int
+    envelope: bytes
+    token: int
+    attempt: int
+    deliveries: int
+    reclaims: int
+    yields: int
+    lease_until: float
+    parked_at: float | None = None
+    inputs: Mapping[str, Payload] | None = None
+    """Results of the jobs in ``Envelope.after``, by job id; ``None`` without dependencies."""
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker asks for. ``queues`` maps each queue to its weight; ``limit`` 0 only looks."""
+
+    queues: Mapping[str, int]
+    worker: str
+    lease: float
+    limit: int
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """Succeeded. The result is kept if the envelope says so, and handed to dependents."""
+
+    delivery: Delivery
+    result: Payload | None = None
+
+
+class RetryLater(msgspec.Struct, frozen=True):
+    """Failed, and runs again after ``delay``: attempt + 1.
+
+    ``envelope`` replaces the stored one, and with it queue, priority and expiry.
+    """
+
+    delivery: Delivery
+    delay: float
+    failure: Failure
+    envelope: Sealed | None = None
+
+
+class Nack(msgspec.Struct, frozen=True):
+    """Given back after a start that came to nothing; the delivery stays counted as a reclaim."""
+
+    delivery: Delivery
+    delay: float = 0.0
+    detail: str = ""
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """Failed for good. Dependents are skipped, in the same step."""
+
+    delivery: Delivery
+    reason: str
+    failure: Failure
+
+
+class Defer(msgspec.Struct, frozen=True):
+    """Give back, visible after ``delay``; the delivery is not counted.
+
+    With ``park`` the job is marked as waiting for a worker that can run it: `unpark` makes it
+    visible at once, and ``park_ttl`` after it was first parked it becomes a dead letter with
+    that reason.
+    """
+
+    delivery: Delivery
+    delay: float
+    park: str | None = None
+    park_ttl: float | None = None
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Give back unstarted, visible at once in its old place; the delivery is not counted."""
+
+    delivery: Delivery
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """Its ``expires_at`` passed before it started."""
+
+    delivery: Delivery
+
+
+class Revoke(msgspec.Struct, frozen=True):
+    """Stopped because it was revoked."""
+
+    delivery: Delivery
+
+
+Settlement = Ack | RetryLater | Nack | DeadLetter | Defer | Release | Expire | Revoke
+"""What a worker says of a delivery. Each delivery is settled once."""
+
+
+class Settled(Enum):
+    """What became of a settlement."""
+
+    DONE = "done"
+    REPEATED = "repeated"  # this very settlement took effect before; nothing changed
+    LEASE_LOST = "lease_lost"  # the token is no longer current; nothing changed
+
+
+class LeaseStatus(Enum):
+    """What `Reserver.extend` says of a delivery."""
+
+    HELD = "held"
+    CANCEL_REQUESTED = "cancel_requested"  # held, and the job was revoked
+    LOST = "lost"
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """``created`` is false where the idempotency key already stood for ``job_id``."""
+
+    job_id: str
+    created: bool
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """A job that left its queue without running: ``reason`` is ``expired`` or a dead reason."""
+
+    job_id: str
+    task: str
+    queue: str
+    reason: str
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one exchange.
+
+    ``settled`` is parallel to the settlements. ``next_due_at`` is when the store next has
+    something to do for these queues by itself: the earliest future visibility or lease end.
+    ``waiting_priority`` is the highest priority that is still ready and was not reserved.
+    """
+
+    settled: Sequence[Settled] = ()
+    deliveries: Sequence[Delivery] = ()
+    dropped: Sequence[Dropped] = ()
+    next_due_at: float | None = None
+    waiting_priority: int | None = None
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store can do. Conformance is gated by these, never by a transport's name.
+
+    ``limitations`` says in words what is missing; ``taskmq status`` prints it.
+    """
+
+    durable: bool
+    """What was enqueued survives the end of every process."""
+    shared: bool
+    """Several processes may use it at once."""
+    global_priority: bool = True
+    fifo: bool = True
+    weighted_turns: bool = True
+    dependencies: bool = True
+    wakeups: bool = True
+    """A listener wakes without polling at a fixed interval."""
+    limitations: tuple[str, ...] = ()
+
+
+class Listener(Protocol):
+    """Wakes a thread when the store may have something new for it.
+
+    Use: ``clear()``, look (an exchange, a get), and if there is nothing, ``wait``: a change after
+    the clear ends the wait at once, so none is missed. A wake-up may be spurious.
+    """
+
+    def clear(self) -> None:
+        """Forget what was signalled so far."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Block until something may have changed (true) or ``timeout`` seconds passed (false)."""
+
+    def wake(self) -> None:
+        """End a wait, now or the next one. Safe from any thread and from a signal handler."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Producer(Protocol):
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        """Store jobs, all or none, in this order. Durable on return where the store is.
+
+        An envelope with ``after`` starts in WAITING, with one pending dependency each; the jobs
+        it names are in the same batch, before or behind it, or in the store (one that has
+        succeeded counts as met). That they form no cycle is the caller's business.
+        An id that is stored already is left as it is (``created=False``), so that a repeated
+        call after an unclear failure is harmless. An envelope with a ``key`` that stands for
+        another job with the same task and arguments gives that job's id. Raises
+        `IdempotencyConflict` if task or arguments differ, `UnknownDependency`, `StoreFull`,
+        `QueueFull`, `TransportUnavailable`.
+        """
+
+
+@runtime_checkable
+class Reserver(Protocol):
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        """Settle the finished and reserve the next, as one atomic step.
+
+        A refused settlement (`Settled.LEASE_LOST`) does not fail the others. Before it reserves,
+        the store makes due jobs visible, takes back jobs of these queues whose lease has ended
+        (``reclaims`` + 1; at ``max_deliveries``, or at once for ``ack="on_receipt"``, a dead
+        letter with reason ``worker_lost``), and drops expired ones. What it ended so is in
+        `Exchange.dropped`. It does so too for a ``limit`` of 0, but not without a reservation.
+        """
+
+    def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
+        """The deliveries of an exchange without settlements."""
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        """The outcomes of an exchange without a reservation."""
+
+    def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
+        """Let each lease end ``lease`` seconds from now, where it is still current."""
+
+    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
+        """A listener for new work on queues and for the end of jobs."""
+
+
+@runtime_checkable
+class JobStore(Protocol):
+    def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        """Each job, in order; ``None`` for an id that the store does not know."""
+
+    def find(self, filter: JobFilter) -> list[JobRecord]:
+        """Jobs that match, oldest first, at most ``filter.limit``."""
+
+    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+        """Take jobs out: one that has not started becomes REVOKED at once (dependents are
+        skipped), a running one is asked to stop (``cancel_requested``). False for a job that is
+        finished or unknown."""
+
+    def forget(self, job_ids: Sequence[str]) -> int:
+        """Delete finished jobs (not dead letters) with their results; how many there were."""
+
+    def stats(self, queues: Sequence[str] | None = None) -> list[QueueStats]:
+        """Depths, by queue name. ``None``: every queue with a job that is unfinished or dead."""
+
+    def purge(self, queue: str) -> int:
+        """Delete what waits in a queue (ready, delayed, parked) and free its keys; how many
+        there were. Running jobs and those that wait for dependencies stay, except that jobs
+        which wait for a deleted one are skipped."""
+
+
+@runtime_checkable
+class DeadLetters(Protocol):
+    def replay(self, job_ids: Sequence[str], envelopes: Mapping[str, Sealed]) -> list[bool]:
+        """Queue dead letters again under their own id: attempt 1, counters 0, history kept.
+
+        ``envelopes`` replaces the envelope of some, and with it queue, priority and expiry (edit
+        and replay). False for an id that is
+        no dead letter. Dependents that were skipped because of it wait again.
+        """
+
+    def bury(self, job_ids: Sequence[str]) -> int:
+        """Delete dead letters for good; how many there were."""
+
+
+@runtime_checkable
+class WorkerRegistry(Protocol):
+    def register(self, worker: WorkerRecord) -> None:
+        """Describe a worker; also its heartbeat: the newest description replaces the last."""
+
+    def deregister(self, worker_id: str) -> None: ...
+
+    def workers(self) -> list[WorkerRecord]:
+        """Every worker that registered and did not leave, by id; stale ones included."""
+
+    def unpark(self, tasks: Sequence[str]) -> int:
+        """Make parked jobs of these tasks visible at once; how many there were."""
+
+
+@runtime_checkable
+class NamedLeases(Protocol):
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
+        """Take or renew the named lease for ``ttl`` seconds; false if another owner has it."""
+
+    def surrender(self, name: str, owner: str) -> bool:
+        """Give a named lease up; false if ``owner`` does not hold it."""
+
+
+@runtime_checkable
+class Transport(Producer, Reserver, JobStore, DeadLetters, WorkerRegistry, NamedLeases, Protocol):
+    """A whole store."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def maintain(self, limit: int = 1000) -> MaintenanceReport:
+        """Housekeeping, at most ``limit`` jobs of each kind: take back ended leases, drop
+        expired jobs, dead-letter jobs parked for too long, delete what is past its retention.
+        Any process may call it at any time, several at once too."""
+
+    def close(self) -> None:
+        """Release connections; nothing is lost. Closing twice is allowed."""
