@@ -1,5 +1,7 @@
 """The architecture: import contracts, and what each distribution may need from outside."""
 
+import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import requires
@@ -11,12 +13,64 @@ import pytest
 TOP = Path(__file__).parents[2]
 
 
-def test_the_import_contracts_are_kept() -> None:
+PLANTED = [
+    ("distributions", "taskmq_celery/planted.py", "import celery"),
+    ("surface", "celery/planted.py", "import taskmq.errors"),
+    ("adapters", "taskmq/planted.py", "from taskmq.transports import memory"),
+    ("engine-alone", "taskmq/planted.py", "import celery.states"),
+    ("engine-alone", "taskmq/planted.py", "from kombu import Queue"),
+    ("codemod-alone", "taskmq_migrate/planted.py", "from celery import Celery"),
+    ("codemod-alone", "taskmq_migrate/planted.py", "import taskmq"),
+    ("no-codemod", "celery/planted.py", "import taskmq_migrate"),
+    ("no-pickle", "taskmq/planted.py", "import pickle"),
+    ("no-pickle", "taskmq/planted.py", "from marshal import loads"),
+    ("engine-layers", "taskmq/errors.py", "import taskmq.config"),
+    ("engine-layers", "taskmq/config.py", "import taskmq.app"),
+    ("engine-layers", "taskmq/context.py", "import taskmq.worker"),
+]
+
+
+def lint_imports(*arguments: str, sources: Path | None = None) -> subprocess.CompletedProcess[str]:
     linter = Path(sys.executable).with_name("lint-imports")
-    run = subprocess.run(
-        [linter, "--no-logo", "--no-cache"], cwd=TOP, capture_output=True, text=True, timeout=60
+    path = {} if sources is None else {"PYTHONPATH": str(sources)}
+    return subprocess.run(
+        [linter, "--no-logo", "--no-cache", *arguments],
+        cwd=TOP,
+        env=os.environ | path,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of all four packages, to plant a forbidden import in."""
+    copy = tmp_path_factory.mktemp("sources")
+    for folder in ("taskmq_core", "taskmq_celery", "migrate"):
+        shutil.copytree(TOP / folder / "src", copy, dirs_exist_ok=True)
+    return copy
+
+
+def test_the_import_contracts_are_kept() -> None:
+    run = lint_imports()
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(("contract", "file", "line"), PLANTED)
+def test_a_planted_import_breaks_its_contract(
+    sources: Path, contract: str, file: str, line: str
+) -> None:
+    module = sources / file
+    before = module.read_text() if module.exists() else None
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text(f"{before or ''}\n{line}\n")
+    try:
+        run = lint_imports("--contract", contract, sources=sources)
+    finally:
+        module.unlink() if before is None else module.write_text(before)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "0 kept, 1 broken" in run.stdout
 
 
 def third_party_imports(package: str, *, outside: tuple[str, ...] = ()) -> set[str]:
