@@ -12,7 +12,7 @@ from .call import Call
 from .clock import Clock
 from .config import Config, QueueConfig
 from .context import TaskContext, current_app, current_task
-from .envelope import Envelope
+from .envelope import Dependency, Envelope
 from .errors import (
     ConfigError,
     IdempotencyConflict,
@@ -39,6 +39,7 @@ __all__ = [
     "Clock",
     "Config",
     "ConfigError",
+    "Dependency",
     "Envelope",
     "IdempotencyConflict",
     "JobExpired",
