@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from .envelope import DAY
 from .errors import ConfigError
 
 __all__ = ["Config", "QueueConfig", "nearest"]
@@ -85,9 +86,9 @@ class Config:
     """How long a stopping worker waits for what is running."""
     store_results: bool = True
     """Keep return values (the state is always kept). A task can decide for itself."""
-    result_ttl: float = 86_400.0
+    result_ttl: float = DAY
     """How long a finished job and its result stay readable; 0 forgets a success at once."""
-    key_ttl: float = 86_400.0
+    key_ttl: float = DAY
     """How long an idempotency key is remembered."""
     park_ttl: float = 86_400.0
     """How long a job that no worker could run stays parked before it becomes a dead letter."""

@@ -17,6 +17,7 @@ from .codec import Payload
 from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
 
 __all__ = [
+    "DAY",
     "VERSION",
     "AckPolicy",
     "Dependency",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 VERSION = 1
+DAY = 86_400.0
+"""Lifetime of keys and results unless set. One object: msgspec omits a default by identity."""
 
 AckPolicy = Literal["on_success", "on_receipt", "on_completion"]
 """When a job is done with: after it succeeded (the default, at least once); as soon as a worker
@@ -66,9 +69,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     ack: AckPolicy = "on_success"
     max_deliveries: int = 5
     key: str | None = None
-    key_ttl: float = 86_400.0
+    key_ttl: float = DAY
     store_result: bool = True
-    result_ttl: float = 86_400.0
+    result_ttl: float = DAY
     feeds: bool = False
     after: tuple[Dependency, ...] = ()
     workflow: str | None = None
