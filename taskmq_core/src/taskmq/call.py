@@ -5,9 +5,22 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args
 
-from .config import PRIORITY_MAX, PRIORITY_MIN, nearest
+from .checks import (
+    Check,
+    boolean,
+    count,
+    name_of,
+    nearest,
+    not_negative,
+    number,
+    one_of,
+    positive,
+    priority,
+    text,
+    text_map,
+)
 from .envelope import AckPolicy, Dependency
 from .errors import ConfigError
 
@@ -21,12 +34,56 @@ R = TypeVar("R")
 When = Union[float, datetime.timedelta, datetime.datetime]  # noqa: UP007  # evaluated on 3.10
 """Seconds from now, or an instant (a timezone-aware datetime)."""
 
-OPTION_NAMES: frozenset[str]
+
+def instant(name: str, when: When, now: float) -> float:
+    """The instant meant by ``when``, as epoch seconds. Raises `ConfigError` for a naive one."""
+    if isinstance(when, datetime.datetime):
+        if when.tzinfo is None:
+            raise ConfigError(
+                f"{name}={when!r} has no time zone; pass seconds or an aware datetime"
+            )
+        return when.timestamp()
+    if isinstance(when, datetime.timedelta):
+        return now + when.total_seconds()
+    if isinstance(when, bool) or not isinstance(when, (int, float)):
+        raise ConfigError(f"{name} must be seconds, a timedelta or an aware datetime, got {when!r}")
+    return now + number(name, when)
+
+
+def _when(name: str, value: Any) -> None:
+    instant(name, value, 0.0)
+
+
+def _headers(name: str, value: object) -> None:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigError(f"{name} must be a dict with str keys, got {value!r}")
+
+
+_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("queue", name_of),
+    ("eta", _when),
+    ("expires", _when),
+    ("timeout", positive),
+    ("priority", priority),
+    ("key", text),
+    ("key_ttl", positive),
+    ("headers", _headers),
+    ("ack", one_of(*get_args(AckPolicy))),
+    ("max_deliveries", count),
+    ("store_result", boolean),
+    ("result_ttl", not_negative),
+    ("codec", name_of),
+    ("id", text),
+    ("trace", text_map),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How one job differs from its task's policy. ``None``: as the policy says."""
+    """How one job differs from its task's policy. ``None``: as the policy says.
+
+    Raises `ConfigError` for a value that is out of range: an envelope that was stored can be read.
+    """
 
     queue: str | None = None
     eta: When | None = None
@@ -49,12 +106,10 @@ class Options:
     trace: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.priority is not None:
-            check_priority("priority", self.priority)
-        if self.queue is not None and not self.queue:
-            raise ConfigError("queue must not be empty")
-        if self.timeout is not None and self.timeout <= 0:
-            raise ConfigError(f"timeout must be > 0 seconds, got {self.timeout!r}")
+        for name, check in _CHECKS:
+            value = getattr(self, name)
+            if value is not None:
+                check(name, value)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Options:
@@ -96,26 +151,3 @@ class Call(Generic[R]):
     async def asubmit(self) -> Result[R]:
         """`submit` for asyncio callers, through a thread."""
         return await self.task.app.asubmit(self)
-
-
-def check_priority(name: str, value: object) -> None:
-    """Raises `ConfigError` unless ``value`` is a whole number from -9 to 9."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{name} must be a whole number, got {value!r}")
-    if not PRIORITY_MIN <= value <= PRIORITY_MAX:
-        raise ConfigError(f"{name} must be between {PRIORITY_MIN} and {PRIORITY_MAX}, got {value}")
-
-
-def instant(name: str, when: When, now: float) -> float:
-    """The instant meant by ``when``, as epoch seconds. Raises `ConfigError` for a naive one."""
-    if isinstance(when, datetime.datetime):
-        if when.tzinfo is None:
-            raise ConfigError(
-                f"{name}={when!r} has no time zone; pass seconds or an aware datetime"
-            )
-        return when.timestamp()
-    if isinstance(when, datetime.timedelta):
-        return now + when.total_seconds()
-    if isinstance(when, bool) or not isinstance(when, (int, float)):
-        raise ConfigError(f"{name} must be seconds, a timedelta or an aware datetime, got {when!r}")
-    return now + when

@@ -11,30 +11,38 @@ only by `Config.from_env`, from the names in `Config.environment_variables`, nev
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import os
+import re
 import zoneinfo
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from .checks import (
+    Check,
+    boolean,
+    count,
+    name_of,
+    nearest,
+    not_negative,
+    one_of,
+    optional,
+    positive,
+)
 from .envelope import DAY
 from .errors import ConfigError
 
-__all__ = ["Config", "QueueConfig", "nearest"]
+__all__ = ["Config", "QueueConfig"]
 
 T = TypeVar("T")
 
-PRIORITY_MIN, PRIORITY_MAX = -9, 9
+PREFIX = "TASKMQ_"
 TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
 TRUTH |= {"off": False}
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`` did you mean 'x'?`` for the closest of ``known``, or an empty string."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {match[0]!r}?" if match else ""
+NOT_SETTINGS = re.compile(r"APP|DEBUG|CELERY_.*|(SERVICE|PORT)(_.*)?")
+"""Other names behind the prefix: those of the command line, those of taskmq-celery, and what
+Kubernetes sets in every container beside a service that is called ``taskmq``."""
 
 
 def _only_known_fields(cls: type[T]) -> type[T]:
@@ -61,7 +69,7 @@ class QueueConfig:
     weight: int = 1
 
     def __post_init__(self) -> None:
-        _count("QueueConfig.weight", self.weight)
+        count("QueueConfig.weight", self.weight)
 
 
 @_only_known_fields
@@ -103,8 +111,8 @@ class Config:
     """Run jobs in the calling thread when they are submitted. For tests of task logic."""
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            _CHECKS.get(name, _no_check)(name, getattr(self, name))
+        for name, check in _CHECKS.items():
+            check(name, getattr(self, name))
         if self.heartbeat_interval > self.lease:
             raise ConfigError(
                 f"heartbeat_interval ({self.heartbeat_interval:g} s) must not exceed lease "
@@ -115,7 +123,7 @@ class Config:
     def environment_variables(cls) -> dict[str, str]:
         """Every environment variable that is read, and the field that it sets."""
         return {
-            f"TASKMQ_{f.name.upper()}": f.name
+            f"{PREFIX}{f.name.upper()}": f.name
             for f in dataclasses.fields(cls)
             if f.name != "queues"
         }
@@ -124,16 +132,20 @@ class Config:
     def from_env(cls, environ: Mapping[str, str] | None = None, **explicit: Any) -> Config:
         """Fields from ``explicit``, else from the environment, else the defaults.
 
+        Raises `ConfigError`, also for a variable ``TASKMQ_…`` that sets nothing: it is a mistake
+        that would otherwise show much later.
+
         >>> Config.from_env({"TASKMQ_CONCURRENCY": "8"}).concurrency
         8
         """
         environ = os.environ if environ is None else environ
+        _refuse_unknown(environ, cls.environment_variables())
         hints = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-        values = {
-            name: _parse(variable, environ[variable], hints[name])
-            for variable, name in cls.environment_variables().items()
-            if variable in environ
-        }
+        values = {}
+        for variable, name in cls.environment_variables().items():
+            if variable in environ and name not in explicit:
+                values[name] = _parse(variable, environ[variable], hints[name])
+                _CHECKS[name](variable, values[name])
         return cls(**{**values, **explicit})
 
     def replace(self, **changes: Any) -> Config:
@@ -147,6 +159,14 @@ class Config:
         return declared.weight if declared else 1
 
 
+def _refuse_unknown(environ: Mapping[str, str], known: Mapping[str, str]) -> None:
+    for name in environ:
+        if not name.startswith(PREFIX) or name in known:
+            continue
+        if not NOT_SETTINGS.fullmatch(name.removeprefix(PREFIX)):
+            raise ConfigError(f"environment variable {name} sets nothing{nearest(name, known)}")
+
+
 def _parse(variable: str, text: str, hint: str) -> Any:
     """A value from the text of an environment variable, by the field's annotation."""
     try:
@@ -155,51 +175,17 @@ def _parse(variable: str, text: str, hint: str) -> Any:
         if hint == "float":
             return float(text)
         if hint.startswith("int"):
-            return None if text.strip().lower() in {"", "none"} else int(text)
+            return None if hint != "int" and text.strip().lower() == "none" else int(text)
     except (KeyError, ValueError):
-        raise ConfigError(f"{variable}={text!r} is not a valid {hint}") from None
+        raise ConfigError(f"{variable}={text!r} is no {hint}") from None
     return text
-
-
-def _no_check(name: str, value: object) -> None:
-    pass
-
-
-def _positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ConfigError(f"{name} must be a number of seconds > 0, got {value!r}")
-
-
-def _not_negative(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise ConfigError(f"{name} must be a number of seconds >= 0, got {value!r}")
-
-
-def _count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} must be a whole number >= 1, got {value!r}")
-
-
-def _boolean(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be True or False, got {value!r}")
-
-
-def _optional_count(name: str, value: object) -> None:
-    if value is not None:
-        _count(name, value)
-
-
-def _queue_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value or value != value.strip():
-        raise ConfigError(f"{name} must be a non-empty queue name, got {value!r}")
 
 
 def _queues(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} must be a dict of queue name -> QueueConfig, got {value!r}")
     for queue, declared in value.items():
-        _queue_name(name, queue)
+        name_of(f"{name}: a queue", queue)
         if not isinstance(declared, QueueConfig):
             raise ConfigError(f"{name}[{queue!r}] must be a QueueConfig, got {declared!r}")
 
@@ -212,39 +198,32 @@ def _url(name: str, value: object) -> None:
 
 
 def _zone(name: str, value: object) -> None:
+    if value == "UTC":
+        return  # known without a time zone database, which slim containers lack
     try:
         zoneinfo.ZoneInfo(str(value))
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigError(f"{name}: no time zone {value!r} on this machine") from None
 
 
-def _one_of(*choices: str) -> Callable[[str, object], None]:
-    def check(name: str, value: object) -> None:
-        if value not in choices:
-            hint = nearest(str(value), choices)
-            raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
-
-    return check
-
-
-_CHECKS: dict[str, Callable[[str, object], None]] = {
+_CHECKS: dict[str, Check] = {
     "transport": _url,
-    "default_queue": _queue_name,
+    "default_queue": name_of,
     "queues": _queues,
-    "concurrency": _count,
-    "pool": _one_of("solo", "threads"),
-    "prefetch": _optional_count,
-    "lease": _positive,
-    "heartbeat_interval": _positive,
-    "shutdown_timeout": _not_negative,
-    "store_results": _boolean,
-    "result_ttl": _not_negative,
-    "key_ttl": _positive,
-    "park_ttl": _positive,
-    "serializer": _one_of("msgspec", "json"),
-    "max_message_bytes": _count,
+    "concurrency": count,
+    "pool": one_of("solo", "threads"),
+    "prefetch": optional(count),
+    "lease": positive,
+    "heartbeat_interval": positive,
+    "shutdown_timeout": not_negative,
+    "store_results": boolean,
+    "result_ttl": not_negative,
+    "key_ttl": positive,
+    "park_ttl": positive,
+    "serializer": one_of("msgspec", "json"),
+    "max_message_bytes": count,
     "timezone": _zone,
-    "log_format": _one_of("json", "pretty"),
-    "events": _one_of("none", "stdout", "stderr"),
-    "eager": _boolean,
+    "log_format": one_of("json", "pretty"),
+    "events": one_of("none", "stdout", "stderr"),
+    "eager": boolean,
 }

@@ -11,8 +11,8 @@ import importlib
 from importlib.metadata import entry_points
 from typing import Protocol, cast
 
+from .checks import nearest
 from .clock import Clock, SystemClock
-from .config import nearest
 from .errors import ConfigError
 from .transport import Transport
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from .call import check_priority
+from .checks import (
+    Check,
+    boolean,
+    count,
+    name_of,
+    not_negative,
+    one_of,
+    optional,
+    positive,
+    priority,
+)
 from .envelope import AckPolicy
 from .errors import ConfigError
 from .retry import Retry
@@ -34,14 +44,24 @@ class TaskPolicy:
     codec: str | None = None
 
     def __post_init__(self) -> None:
-        check_priority("priority", self.priority)
-        if self.retry is not None and not isinstance(self.retry, Retry):
-            raise ConfigError(f"retry must be a Retry, got {self.retry!r}")
-        if self.ack not in get_args(AckPolicy):
-            raise ConfigError(f"ack must be one of {get_args(AckPolicy)}, got {self.ack!r}")
-        if self.max_deliveries < 1:
-            raise ConfigError(f"max_deliveries must be >= 1, got {self.max_deliveries!r}")
-        for name in ("timeout", "expires"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name} must be > 0 seconds, got {value!r}")
+        for name, check in _CHECKS.items():
+            check(name, getattr(self, name))
+
+
+def _retry(name: str, value: object) -> None:
+    if not isinstance(value, Retry):
+        raise ConfigError(f"{name} must be a Retry, got {value!r}")
+
+
+_CHECKS: dict[str, Check] = {
+    "queue": optional(name_of),
+    "priority": priority,
+    "retry": optional(_retry),
+    "timeout": optional(positive),
+    "ack": one_of(*get_args(AckPolicy)),
+    "expires": optional(positive),
+    "max_deliveries": count,
+    "store_result": optional(boolean),
+    "result_ttl": optional(not_negative),
+    "codec": optional(name_of),
+}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .config import nearest
+from .checks import nearest
 from .errors import ConfigError, UnknownTask
 from .task import Task
 

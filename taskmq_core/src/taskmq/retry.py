@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from .checks import Check, boolean, count, not_negative, one_of
 from .errors import ConfigError
 
 __all__ = ["Retry"]
-
-BACKOFFS = ("fixed", "linear", "exp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +37,8 @@ class Retry:
     give_up_on: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ConfigError(f"Retry.max_attempts must be >= 1, got {self.max_attempts!r}")
-        if self.backoff not in BACKOFFS:
-            raise ConfigError(f"Retry.backoff must be one of {BACKOFFS}, got {self.backoff!r}")
-        if min(self.base, self.factor, self.max_delay) < 0:
-            raise ConfigError("Retry.base, factor and max_delay must not be negative")
-        for name in ("retry_on", "give_up_on"):
-            for kind in getattr(self, name):
-                if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                    raise ConfigError(f"Retry.{name} wants exception classes, got {kind!r}")
+        for name, check in _CHECKS.items():
+            check(f"Retry.{name}", getattr(self, name))
 
     def delay_after(
         self,
@@ -78,3 +69,23 @@ class Retry:
             return self.base * self.factor ** (attempt - 1)
         except OverflowError:
             return self.max_delay
+
+
+def _exceptions(name: str, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise ConfigError(f"{name} must be a tuple of exception classes, got {value!r}")
+    for kind in value:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise ConfigError(f"{name} wants exception classes, got {kind!r}")
+
+
+_CHECKS: dict[str, Check] = {
+    "max_attempts": count,
+    "backoff": one_of("fixed", "linear", "exp"),
+    "base": not_negative,
+    "factor": not_negative,
+    "max_delay": not_negative,
+    "jitter": boolean,
+    "retry_on": _exceptions,
+    "give_up_on": _exceptions,
+}
