@@ -9,18 +9,21 @@ is registered with an encode and a decode function; such payloads carry the wire
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from .errors import ConfigError, DecodeError, EncodeError
 
-__all__ = ["Codec", "CodecRegistry", "Payload"]
+__all__ = ["BUILT_IN", "Codec", "CodecRegistry", "Payload", "refuse_non_finite"]
 
 JSON, TAGGED = "json", "json+types"
+BUILT_IN = frozenset({JSON, TAGGED})
 TAG, VALUE, PLAIN_DICT = "$type", "value", "$dict"
 
 
@@ -54,15 +57,17 @@ class CodecRegistry:
         self._decoders: dict[str, Callable[[Any], Any]] = {}
         self._codecs: dict[str, Codec] = {}
         if serializer == "json":
-            self._dump: Callable[[Any], bytes] = self._dump_stdlib
+            self._plain: Callable[[Any], bytes] = partial(_dump, default=self._no_plain_form)
+            self._tagged: Callable[[Any], bytes] = partial(_dump, default=self._tag)
             self._load: Callable[[bytes], Any] = json.loads
         else:
-            self._dump = msgspec.json.Encoder(enc_hook=self._tag).encode
+            self._plain = msgspec.json.Encoder(enc_hook=self._no_plain_form).encode
+            self._tagged = msgspec.json.Encoder(enc_hook=self._tag).encode
             self._load = msgspec.json.Decoder().decode
 
     def register(self, codec: Codec) -> None:
         """Make ``codec`` readable (and writable, where a task or call names it)."""
-        if codec.name in (JSON, TAGGED) or codec.name in self._codecs:
+        if codec.name in BUILT_IN or codec.name in self._codecs:
             raise ConfigError(f"codec {codec.name!r} is registered already")
         self._codecs[codec.name] = codec
 
@@ -84,7 +89,7 @@ class CodecRegistry:
 
     def is_json(self, codec: str) -> bool:
         """Whether payloads of that wire name are JSON text. Raises `DecodeError` if unknown."""
-        return codec in (JSON, TAGGED) or self._custom(codec).is_json
+        return codec in BUILT_IN or self._custom(codec).is_json
 
     def encode(self, value: Any, codec: str | None = None) -> Payload:
         """Encode with the app's serializer, or with the named codec. Raises `EncodeError`."""
@@ -94,11 +99,13 @@ class CodecRegistry:
     def encode_many(
         self, values: tuple[Any, ...], codec: str | None = None
     ) -> tuple[str, list[bytes]]:
-        """Encode several values under one wire name. Raises `EncodeError`."""
+        """Encode several values under one wire name. Raises `EncodeError`.
+
+        A built-in ``codec`` is the same as none: whether tags are needed decides between them.
+        """
         try:
-            if codec is not None and codec != JSON:
-                custom = self._custom(codec)
-                return codec, [custom.encode(value) for value in values]
+            if codec is not None and codec not in BUILT_IN:
+                return codec, [self._encode_custom(codec, value) for value in values]
             return self._encode_json(values)
         except EncodeError:
             raise
@@ -128,15 +135,30 @@ class CodecRegistry:
         except KeyError:
             raise DecodeError(f"codec {name!r} is not registered in this app") from None
 
+    def _encode_custom(self, codec: str, value: Any) -> bytes:
+        custom = self._custom(codec)
+        data = custom.encode(value)
+        if custom.is_json:
+            msgspec.json.decode(data)  # or the whole envelope could not be read
+        return data
+
     def _encode_json(self, values: tuple[Any, ...]) -> tuple[str, list[bytes]]:
         """Plain JSON if nothing needs a tag (the fast path, one pass), else the tagged form."""
-        if self._types and any(self._needs_tag(value) for value in values):
-            return TAGGED, [self._dump(self._escape(value)) for value in values]
-        encoded = [self._dump(value) for value in values]
+        try:
+            if self._types and any(self._needs_tag(value) for value in values):
+                raise _NeedsTag
+            name, encoded = JSON, [self._plain(value) for value in values]
+        except _NeedsTag:
+            name, encoded = TAGGED, [self._tagged(self._escape(value)) for value in values]
         for value, data in zip(values, encoded, strict=True):
             if b"null" in data:  # what msgspec writes for NaN: refuse rather than change a value
-                _refuse_non_finite(value)
-        return JSON, encoded
+                refuse_non_finite(value)
+        return name, encoded
+
+    def _no_plain_form(self, value: Any) -> Any:
+        if type(value) in self._types:
+            raise _NeedsTag  # it sits inside of a dataclass or struct, where nobody looked before
+        return self._tag(value)
 
     def _needs_tag(self, value: Any) -> bool:
         if type(value) in self._types:
@@ -182,17 +204,35 @@ class CodecRegistry:
             raise DecodeError(f"type {name!r} is not registered in this app")
         return self._decoders[name](inner)
 
-    def _dump_stdlib(self, value: Any) -> bytes:
-        text = json.dumps(value, default=self._tag, separators=(",", ":"), allow_nan=False)
-        return text.encode()
+
+class _NeedsTag(Exception):
+    """A value cannot be written as plain JSON, but with tags."""
 
 
-def _refuse_non_finite(value: Any) -> None:
+def _dump(value: Any, default: Callable[[Any], Any]) -> bytes:
+    # ensure_ascii would let half a surrogate pair pass, which no reader of the envelope accepts
+    text = json.dumps(
+        value, default=default, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
+    return text.encode()
+
+
+def refuse_non_finite(value: Any) -> None:
+    """Raises `EncodeError` if there is a NaN or an infinity anywhere in ``value``."""
     if isinstance(value, float) and not math.isfinite(value):
         raise EncodeError(f"cannot encode {value!r}: JSON has no such number")
+    for item in _parts(value):
+        refuse_non_finite(item)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a container that JSON can write holds."""
     if isinstance(value, dict):
-        for item in value.values():
-            _refuse_non_finite(item)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for item in value:
-            _refuse_non_finite(item)
+        return value.values()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    if isinstance(value, msgspec.Struct):
+        return [getattr(value, name) for name in value.__struct_fields__]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return ()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .codec import Payload
+from .codec import Payload, refuse_non_finite
 from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
 
 __all__ = [
@@ -95,18 +95,22 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Envelope).decode
 _decode_version = msgspec.json.Decoder(_Version).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_any = msgspec.json.Decoder().decode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 def seal(envelope: Envelope, limit: int) -> Sealed:
     """Encode an envelope.
 
     Raises `MessageTooLarge` over ``limit`` bytes and `EncodeError` where ``headers`` hold
-    something that is no JSON.
+    something that is no JSON, or a text is not Unicode.
     """
     try:
         data = _encode(envelope)
+        if envelope.headers:
+            refuse_non_finite(envelope.headers)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EncodeError(f"cannot encode the headers of {envelope.task}: {error}") from None
+        raise EncodeError(f"cannot encode a job of {envelope.task!r}: {error}") from None
     if len(data) > limit:
         raise MessageTooLarge(
             f"job of task {envelope.task!r} is {len(data):,} bytes, over the limit of {limit:,} "
@@ -116,11 +120,16 @@ def seal(envelope: Envelope, limit: int) -> Sealed:
 
 
 def fingerprint(envelope: Envelope) -> bytes:
-    """What an idempotency key stands for: 16 bytes of the task and its encoded arguments."""
-    parts = (envelope.task.encode(), envelope.codec.encode(), envelope.args, envelope.kwargs)
+    """What an idempotency key stands for: 16 bytes of the task and its encoded arguments.
+
+    The order of keywords, and of keys in dicts, makes no difference. The order of a set does: it
+    was a list by the time it was encoded.
+    """
+    sorted_ = [_encode_sorted(_decode_any(field)) for field in (envelope.args, envelope.kwargs)]
+    parts = (envelope.task.encode(), envelope.codec.encode(), *sorted_)
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(b"%d:" % len(memoryview(part)))
+        digest.update(b"%d:" % len(part))
         digest.update(part)
     return digest.digest()
 
