@@ -46,6 +46,7 @@ CONVERTED = (
 
 def needs_conversion(hint: Any) -> bool:
     """Whether JSON would change a value of this type."""
+    hint = getattr(hint, "__supertype__", hint)  # a NewType
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is dict and arguments and arguments[0] is not str:
         return True
@@ -61,7 +62,7 @@ def convert(value: Any, hint: Any) -> Any:
     """``value`` as ``hint``. Raises `DecodeError` if it does not fit."""
     try:
         return msgspec.convert(value, hint, str_keys=True, dec_hook=_keep_instance)
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
+    except Exception as error:  # a dataclass may raise anything when it is made
         raise DecodeError(str(error)) from None
 
 
@@ -72,39 +73,54 @@ def argument_converter(
 
     ``bound``: the first parameter is filled in already.
     """
-    hints = {name: hint for name, hint in _hints(function).items() if needs_conversion(hint)}
-    hints.pop("return", None)
-    if not hints:
+    by_position: list[Any] = []
+    by_name: dict[str, Any] = {}
+    rest: dict[Any, Any] = {}
+    hints = _hints(function)
+    for parameter in list(inspect.signature(function).parameters.values())[bound:]:
+        hint = _conversion_of(hints.get(parameter.name), parameter.default)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            rest[parameter.kind] = hint
+            continue
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            by_position.append(hint)
+        if parameter.kind is not parameter.POSITIONAL_ONLY:
+            by_name[parameter.name] = hint
+    if not any(hint is not None for hint in (*by_position, *by_name.values(), *rest.values())):
         return None
-    parameters = list(inspect.signature(function).parameters.values())[bound:]
-    by_position = [
-        hints.get(p.name)
-        for p in parameters
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    rest = next((hints.get(p.name) for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    more = rest.get(inspect.Parameter.VAR_POSITIONAL)
+    other = rest.get(inspect.Parameter.VAR_KEYWORD)
 
     def converted(
         args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        padded = by_position + [rest] * (len(args) - len(by_position))
-        positional = [
-            value if hint is None else convert(value, hint)
-            for value, hint in zip(args, padded, strict=False)
-        ]
-        keywords = {
-            name: convert(value, hints[name]) if name in hints else value
-            for name, value in kwargs.items()
-        }
-        return positional, keywords
+        padded = by_position + [more] * (len(args) - len(by_position))
+        positional = [_as(value, hint) for value, hint in zip(args, padded, strict=False)]
+        return positional, {k: _as(v, by_name.get(k, other)) for k, v in kwargs.items()}
 
     return converted
 
 
+def _as(value: Any, hint: Any) -> Any:
+    return value if hint is None else convert(value, hint)
+
+
+def _conversion_of(hint: Any, default: object = inspect.Parameter.empty) -> Any:
+    """The type to convert to; ``None`` where JSON changes nothing or the type is beyond msgspec."""
+    if hint is None or not needs_conversion(hint):
+        return None
+    if default is None:
+        hint = hint | None  # `when: datetime = None` means it
+    try:
+        msgspec.json.Decoder(hint, dec_hook=_keep_instance)
+    except (TypeError, NotImplementedError):
+        return None
+    return hint
+
+
 def result_type(function: Callable[..., Any]) -> Any | None:
     """The return annotation if a result needs converting to it, else ``None``."""
-    hint = _hints(function).get("return")
-    return hint if hint is not None and needs_conversion(hint) else None
+    return _conversion_of(_hints(function).get("return"))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
