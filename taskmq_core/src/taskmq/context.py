@@ -158,19 +158,19 @@ class TaskLog:
             "worker": context.worker,
         }
 
-    def debug(self, message: str, **fields: Any) -> None:
+    def debug(self, message: str, /, **fields: Any) -> None:
         self._log(logging.DEBUG, message, fields)
 
-    def info(self, message: str, **fields: Any) -> None:
+    def info(self, message: str, /, **fields: Any) -> None:
         self._log(logging.INFO, message, fields)
 
-    def warning(self, message: str, **fields: Any) -> None:
+    def warning(self, message: str, /, **fields: Any) -> None:
         self._log(logging.WARNING, message, fields)
 
-    def error(self, message: str, **fields: Any) -> None:
+    def error(self, message: str, /, **fields: Any) -> None:
         self._log(logging.ERROR, message, fields)
 
-    def exception(self, message: str, **fields: Any) -> None:
+    def exception(self, message: str, /, **fields: Any) -> None:
         """`error` with the traceback of the exception being handled."""
         self._log(logging.ERROR, message, fields, exc_info=True)
 

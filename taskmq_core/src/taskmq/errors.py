@@ -39,6 +39,7 @@ them; the executor catches every one (``docs/adr/0001-control-signals.md``).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 __all__ = [
@@ -230,6 +231,8 @@ class RetryJob(ControlSignal):
         unlimited: bool = False,
     ) -> None:
         super().__init__(reason)
+        if delay is not None:
+            _seconds(delay)
         self.reason = reason
         self.delay = delay
         self.error = error
@@ -242,6 +245,7 @@ class ReleaseJob(ControlSignal):
 
     def __init__(self, reason: str = "", *, delay: float = 0.0) -> None:
         super().__init__(reason)
+        _seconds(delay)
         self.reason = reason
         self.delay = delay
 
@@ -257,3 +261,11 @@ class RejectJob(ControlSignal):
 
 class JobCancelled(ControlSignal):
     """Raised by ``TaskContext.check_cancelled()`` once the job was revoked or its lease lost."""
+
+
+def _seconds(delay: object) -> None:
+    """Refuse a wrong delay where it is written, not when the store is told of it."""
+    if isinstance(delay, bool) or not isinstance(delay, (int, float)):
+        raise TypeError(f"delay must be a number of seconds, got {delay!r}")
+    if not math.isfinite(delay):
+        raise ValueError(f"delay must be finite, got {delay!r}")

@@ -182,5 +182,5 @@ class Emitter:
         for sink in self._sinks:
             try:
                 sink.handle(events)
-            except Exception:  # noqa: PERF203  # one bad sink must not cost the others
+            except Exception:  # one bad sink must not cost the others
                 logger.exception("event sink %r failed", sink)

@@ -6,9 +6,9 @@ and tests share one path.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,7 +28,7 @@ from .errors import (
     UnsupportedVersion,
 )
 from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
-from .records import Failure
+from .failures import describe
 from .retry import Retry
 from .states import JobState
 from .transport import (
@@ -46,12 +46,11 @@ if TYPE_CHECKING:
     from .app import App
     from .task import Task
 
-__all__ = ["Executor", "Outcome", "describe", "park_delay"]
+__all__ = ["Executor", "Outcome", "park_delay"]
 
 logger = logging.getLogger("taskmq.executor")
 
 NULL = Payload("json", b"null")
-MAX_TRACEBACK = 64 * 1024
 DEFAULT_RETRY = Retry()
 
 
@@ -64,6 +63,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 class Executor:
     """Runs deliveries of one app on behalf of one worker. Safe to use from several threads.
+
+    A coroutine function runs in an event loop of its own, which ends with it.
 
     ``extend`` renews one lease on request of a task. ``running`` maps job ids to the contexts of
     what runs now, so that the worker can tell a task that it was cancelled.
@@ -87,15 +88,18 @@ class Executor:
         self._park_ttl = app.config.park_ttl
 
     def execute(self, delivery: Delivery) -> Outcome:
-        """Run one delivery to its end. Never raises on account of a task or a message."""
+        """Run one delivery to its end. Never raises on account of a task or a message; only a
+        ``KeyboardInterrupt`` passes."""
         try:
             envelope = load(delivery.envelope)
         except MalformedEnvelope as error:
+            self._drop(delivery, "malformed")
             return Outcome(DeadLetter(delivery, "malformed", describe(error)))
         except UnsupportedVersion:
             return self._park(delivery, "unsupported_version")
         if envelope.expires_at is not None and self._clock.now() >= envelope.expires_at:
-            return self._expire(delivery, envelope)
+            self._drop(delivery, "expired", envelope)
+            return Outcome(Expire(delivery))
         task = self._find(envelope.task)
         if task is None:
             return self._park(delivery, "unknown_task", envelope)
@@ -133,13 +137,15 @@ class Executor:
         """Put the results of dependencies where the envelope says."""
         inputs = delivery.inputs or {}
         values: dict[int | str, Any] = {}
+        collected: dict[int | str, list[Any]] = {}
         for dependency in envelope.after:
             if dependency.into is None:
                 continue
             payload = inputs.get(dependency.job)
             value = None if payload is None else self._codecs.decode(payload)
             if dependency.collect:
-                values.setdefault(dependency.into, []).append(value)
+                values[dependency.into] = collected.setdefault(dependency.into, [])
+                collected[dependency.into].append(value)
             else:
                 values[dependency.into] = value
         positional = list(args)
@@ -174,11 +180,13 @@ class Executor:
             if task.hooks:
                 _before(task, context)
             result = task.body(*args, **kwargs)
-            settlement: Settlement = Ack(delivery, self._payload(envelope, result))
-            if task.hooks:
-                _call_hook(task, "on_success", context, result)
+            if task.is_async:
+                result = _complete(result)
+            settlement = self._on_result(result, delivery, envelope, task, context)
         except ControlSignal as signal:
             settlement = self._on_signal(signal, delivery, envelope, task, context)
+        except KeyboardInterrupt:
+            raise  # of whoever sits at the terminal, not of the task
         except BaseException as error:
             if _did_not_fit(error, task, args, kwargs):
                 return self._park(delivery, "arguments_do_not_fit", envelope)
@@ -193,14 +201,31 @@ class Executor:
             self._report(settlement, delivery, envelope, runtime)
         return Outcome(settlement, runtime)
 
+    # -- after the task ----------------------------------------------------------------------
+
+    def _on_result(
+        self,
+        result: Any,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> Settlement:
+        try:
+            payload = self._payload(envelope, result)
+        except EncodeError as error:  # running again would not help
+            _call_hook(task, "on_failure", context, error)
+            return DeadLetter(delivery, "unencodable_result", describe(error))
+        if task.hooks:
+            _call_hook(task, "on_success", context, result)
+        return Ack(delivery, payload)
+
     def _payload(self, envelope: Envelope, result: Any) -> Payload | None:
         if not (envelope.store_result or envelope.feeds):
             return None
         if result is None:
             return NULL
-        return self._codecs.encode(result, None if envelope.codec[:4] == "json" else envelope.codec)
-
-    # -- after the task ----------------------------------------------------------------------
+        return self._codecs.encode(result, envelope.codec)
 
     def _on_signal(
         self,
@@ -252,13 +277,10 @@ class Executor:
     ) -> Settlement:
         policy = task.policy.retry
         failure = describe(error)
-        if isinstance(error, EncodeError):  # its result: running again would not help
-            reason, delay = "unencodable_result", None
-        else:
-            delay = policy.delay_after(delivery.attempt, error) if policy else None
-            reason = "max_attempts" if policy and policy.covers(error) else "error"
+        delay = policy.delay_after(delivery.attempt, error) if policy else None
         if delay is None or envelope.ack == "on_completion":
             _call_hook(task, "on_failure", context, error)
+            reason = "max_attempts" if policy and policy.covers(error) else "error"
             return DeadLetter(delivery, reason, failure)
         _call_hook(task, "on_retry", context, error)
         return RetryLater(delivery, delay, failure)
@@ -269,19 +291,17 @@ class Executor:
             self._emit(JobDeferred, delivery, envelope, reason=reason, parked=True)
         return Outcome(Defer(delivery, delay, reason, self._park_ttl))
 
-    def _expire(self, delivery: Delivery, envelope: Envelope) -> Outcome:
+    def _drop(self, delivery: Delivery, reason: str, envelope: Envelope | None = None) -> None:
         if self._emitter.active:
-            self._emitter.emit(
-                JobDropped(
-                    at=self._clock.now(),
-                    job_id=delivery.job_id,
-                    task=envelope.task,
-                    queue=delivery.queue,
-                    reason="expired",
-                    trace=envelope.trace,
-                )
+            dropped = JobDropped(
+                at=self._clock.now(),
+                job_id=delivery.job_id,
+                task=envelope.task if envelope else "",
+                queue=delivery.queue,
+                reason=reason,
+                trace=envelope.trace if envelope else {},
             )
-        return Outcome(Expire(delivery))
+            self._emitter.emit(dropped)
 
     # -- events ------------------------------------------------------------------------------
 
@@ -326,35 +346,9 @@ class Executor:
         )
 
 
-def describe(error: BaseException) -> Failure:
-    """An exception as text: nothing in it is ever looked up, imported or called again."""
-    kind = type(error)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    frames = error.__traceback__
-    inner = frames.tb_next if frames else None  # leave the executor's own frame out
-    text = "".join(traceback.format_exception(kind, error, inner or frames))
-    if len(text) > MAX_TRACEBACK:
-        text = f"{text[: MAX_TRACEBACK // 2]}\n…\n{text[-MAX_TRACEBACK // 2 :]}"
-    return Failure(type=name, message=_text(error), traceback=text, args=_reprs(error.args))
-
-
 def park_delay(parked_at: float | None, now: float) -> float:
     """Seconds until a parked job is offered again: a tenth of its time in the park, 1 to 30."""
     return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as problem:
-        return f"<no text: str() raised {type(problem).__name__}>"
-
-
-def _reprs(values: tuple[Any, ...]) -> tuple[str, ...]:
-    try:
-        return tuple(repr(value)[:1000] for value in values)
-    except Exception:
-        return ()  # a __repr__ of the user's failed; the message has to do
 
 
 def _did_not_fit(
@@ -373,6 +367,13 @@ def _did_not_fit(
     return False
 
 
+def _complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return asyncio.run(coroutine)
+    finally:
+        coroutine.close()  # never started where a loop runs already, as in an eager app's test
+
+
 def _before(task: Task[..., Any], context: TaskContext) -> None:
     if "before_start" in task.hooks:
         task.before_start(context)
@@ -383,7 +384,9 @@ def _call_hook(task: Task[..., Any], hook: str, context: TaskContext, value: Any
         return
     try:
         getattr(task, hook)(context, value)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a control signal or SystemExit has no meaning any more at this point
         logger.exception("%s of task %s failed (job %s)", hook, task.name, context.id)
 
 
