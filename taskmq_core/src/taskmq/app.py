@@ -11,11 +11,12 @@ from types import ModuleType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from .call import Call, instant
+from .checks import nearest
 from .clock import Clock, SystemClock
-from .codec import Codec, CodecRegistry
-from .config import Config, nearest
+from .codec import BUILT_IN, Codec, CodecRegistry
+from .config import Config
 from .deadletters import DeadLetterBox
-from .eager import EagerRunner
+from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
 from .errors import ConfigError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
@@ -43,9 +44,9 @@ class App:
     ... def send(to: str) -> str: ...
 
     Nothing is opened before the first job is submitted or looked at. ``include`` names modules
-    with tasks made by the app-less ``@task``; they are imported when a worker starts or a task is
-    looked up by name. ``transport`` is an open store to use instead of ``config.transport``.
-    Without ``config``, the environment is read (`Config.from_env`).
+    with tasks made by the app-less ``@task``; `load` imports them, which a worker does when it
+    starts. ``transport`` is an open store to use instead of ``config.transport``.
+    Without ``config``, the environment is read (`Config.from_env`). Raises `ConfigError`.
     """
 
     def __init__(
@@ -64,7 +65,12 @@ class App:
         self.dead_letters = DeadLetterBox(self)
         self._include = list(include)
         self._transport = transport
-        self._eager = EagerRunner(self) if self.config.eager else None
+        self._eager: EagerRunner | None = None
+        if self.config.eager:
+            if transport is not None:
+                raise ConfigError("eager=True runs jobs in a store of its own: pass no transport=")
+            self.clock = leaping = LeapingClock(self.clock)
+            self._eager = EagerRunner(self, leaping)
         if self.config.events != "none":
             self.add_sink(JsonLinesSink(getattr(sys, self.config.events)))
 
@@ -117,16 +123,23 @@ class App:
         made: Any = task() if isinstance(task, type) else task
         if not isinstance(made, Task):
             raise ConfigError(f"{task!r} is no task: use @app.task or subclass taskmq.Task")
+        if not hasattr(made, "policy"):
+            raise ConfigError(f"{type(made).__name__}.__init__ must call super().__init__()")
+        if made.is_free_for(self):
+            self.tasks.add(made)
         made.bind(self)
-        self.tasks.add(made)
         return made
 
     def include(self, *modules: str | ModuleType) -> None:
-        """Import modules and register every app-less ``@task`` found in their namespace."""
+        """Import modules and register every app-less ``@task`` found in their namespace.
+
+        A task belongs to the first app that includes it. Raises `ConfigError` for a module that
+        does not exist; an exception of the module itself is not touched.
+        """
         for named in modules:
             module = _import(named) if isinstance(named, str) else named
             for value in list(vars(module).values()):
-                if isinstance(value, Task) and value._app is None:
+                if isinstance(value, Task) and value.is_free_for(self):
                     self.register(value)
 
     def discover(self, package: str) -> None:
@@ -138,8 +151,8 @@ class App:
 
     def load(self) -> None:
         """Import the modules given as ``include=``; once. A worker calls it when it starts."""
-        pending, self._include = self._include, []
-        self.include(*pending)
+        self.include(*self._include)
+        self._include = []  # only now: after a failure the next call fails as well
 
     def register_codec(
         self,
@@ -202,7 +215,7 @@ class App:
         codec, (args, kwargs) = self.codecs.encode_many(
             (call.args, call.kwargs), options.codec or policy.codec
         )
-        is_json = codec[:4] == "json" or self.codecs.is_json(codec)
+        is_json = codec in BUILT_IN or self.codecs.is_json(codec)
         expires = policy.expires if options.expires is None else options.expires
         envelope = Envelope(
             v=VERSION,
@@ -252,8 +265,16 @@ class App:
                 self._transport = open_transport(self.config.transport, clock=self.clock)
         return self._transport
 
+    def run_eagerly(self, job_id: str) -> bool:
+        """In eager mode, run jobs until that one is finished or none is left; otherwise do
+        nothing. Whether this app is eager, so that nobody else would run it."""
+        if self._eager is None:
+            return False
+        self._eager.finish(self.transport, job_id)
+        return True
+
     def close(self) -> None:
-        """Close the store; the next use opens it again."""
+        """Close the store; the next use opens it again. What was in memory is gone."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
@@ -333,7 +354,7 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name and name.startswith(error.name):
+        if error.name and f"{name}.".startswith(f"{error.name}."):
             raise ConfigError(
                 f"cannot include {name!r}: there is no module {error.name!r}"
             ) from None

@@ -3,17 +3,22 @@ and the memory transport. Delays are not waited for: time jumps to the next thin
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from .clock import Clock
 from .executor import Executor
 from .plugins import open_transport
+from .states import TERMINAL
 from .transport import Reservation, Transport
 
 if TYPE_CHECKING:
     from .app import App
 
-__all__ = ["EagerRunner"]
+__all__ = ["EagerRunner", "LeapingClock"]
+
+LEASE = 1e9
+"""Seconds. No leap may end the lease of a job that waits, further up the stack, for another."""
 
 
 class LeapingClock:
@@ -35,12 +40,16 @@ class LeapingClock:
 
 
 class EagerRunner:
-    """Runs whatever is in the store until nothing is left, delayed jobs included."""
+    """Runs whatever is in the store until nothing is left, delayed jobs included.
 
-    def __init__(self, app: App) -> None:
+    Every thread that submits runs jobs, its own and those of others.
+    """
+
+    def __init__(self, app: App, clock: LeapingClock) -> None:
         self._app = app
-        self._clock = LeapingClock(app.clock)
-        self._busy = False
+        self._clock = clock
+        self._executor = Executor(app, worker="eager")
+        self._thread = threading.local()
 
     def open(self) -> Transport:
         """A private memory transport on the leaping clock."""
@@ -48,23 +57,32 @@ class EagerRunner:
 
     def run(self, transport: Transport) -> None:
         """Run to the end. A submit from inside a task only queues: the outer call runs it."""
-        if self._busy:
+        if getattr(self._thread, "busy", False):
             return
-        self._busy = True
+        self._thread.busy = True
         self._app.load()
-        executor = Executor(self._app, worker="eager")
         try:
-            while self._step(transport, executor):
+            while self._step(transport):
                 pass
         finally:
-            self._busy = False
+            self._thread.busy = False
 
-    def _step(self, transport: Transport, executor: Executor) -> bool:
+    def finish(self, transport: Transport, job_id: str) -> None:
+        """Run until that job is finished or nothing is left: a task waits for another's result."""
+        while self._unfinished(transport, job_id) and self._step(transport):
+            pass
+
+    def _unfinished(self, transport: Transport, job_id: str) -> bool:
+        (record,) = transport.get([job_id])
+        return record is not None and record.state not in TERMINAL
+
+    def _step(self, transport: Transport) -> bool:
+        """Run one job, or jump to when there is one; whether there was any."""
         queues = {stats.queue: 1 for stats in transport.stats()}
-        wanted = Reservation(queues=queues, worker="eager", lease=3600.0, limit=1)
+        wanted = Reservation(queues=queues, worker="eager", lease=LEASE, limit=1)
         exchange = transport.exchange((), wanted)
         for delivery in exchange.deliveries:
-            transport.settle([executor.execute(delivery).settlement])
+            transport.settle([self._executor.execute(delivery).settlement])
         if exchange.deliveries:
             return True
         unfinished = any(s.delayed > s.parked for s in transport.stats())

@@ -18,6 +18,7 @@ from .errors import (
 )
 from .records import JobRecord
 from .states import TERMINAL, JobState
+from .transport import Listener
 
 if TYPE_CHECKING:
     from .app import App
@@ -93,22 +94,15 @@ class Result(Generic[R]):
         `ResultTimeout` after ``timeout`` seconds, and `ResultError` if the job succeeded but its
         value was not kept (``store_result=False``).
         """
-        record = self._finished(timeout)
-        if record.state is not JobState.SUCCEEDED:
-            raise _error_of(record)
-        if record.result is None:
-            raise ResultError(f"job {self.id} succeeded; its value was not kept (store_result)")
-        value = self.app.codecs.decode(record.result)
-        hint = self._task.result_type if self._task else None
-        return cast("R", value if hint is None else convert(value, hint))
+        return self._value(self._finished(timeout))
 
     async def aget(self, timeout: float | None = None) -> R:
         """`get` for asyncio callers, through a thread."""
-        return await asyncio.to_thread(self.get, timeout)
+        return self._value(await self._afinished(timeout))
 
     async def await_finished(self, timeout: float | None = None) -> JobState:
         """`wait` for asyncio callers, through a thread."""
-        return await asyncio.to_thread(self.wait, timeout)
+        return (await self._afinished(timeout)).state
 
     def revoke(self) -> bool:
         """Take the job out: it will not start, and is asked to stop if it runs. False if it is
@@ -120,32 +114,79 @@ class Result(Generic[R]):
         return self.app.transport.forget([self.id]) == 1
 
     def _finished(self, timeout: float | None) -> JobRecord:
+        return _Wait(self, timeout).run()
+
+    async def _afinished(self, timeout: float | None) -> JobRecord:
+        wait = _Wait(self, timeout)
+        try:
+            return await asyncio.to_thread(wait.run)
+        except asyncio.CancelledError:
+            wait.abandon()  # or its thread would hold up the end of the program
+            raise
+
+    def _value(self, record: JobRecord) -> R:
+        if record.state is not JobState.SUCCEEDED:
+            raise _error_of(record)
+        if record.result is None:
+            raise ResultError(f"job {self.id} succeeded; its value was not kept (store_result)")
+        value = self.app.codecs.decode(record.result)
+        task = self._task or self.app.tasks.find(record.task)
+        hint = task.result_type if task else None
+        return cast("R", value if hint is None else convert(value, hint))
+
+    def __repr__(self) -> str:
+        return f"<result {self.id}>"
+
+
+class _Wait:
+    """Waits for the end of one job; another thread may abandon it."""
+
+    def __init__(self, result: Result[Any], timeout: float | None) -> None:
+        self._result = result
+        self._timeout = timeout
+        self._listener: Listener | None = None
+        self._abandoned = False
+
+    def abandon(self) -> None:
+        """Let `run` return soon, with whatever there is."""
+        self._abandoned = True
+        if self._listener is not None:
+            self._listener.wake()
+
+    def run(self) -> JobRecord:
+        """The finished job. Raises `ResultTimeout` and `UnknownJob`."""
         record = self._look()
-        if record.state in TERMINAL:
-            return record
-        deadline = None if timeout is None else time.monotonic() + timeout
-        listener = self.app.transport.listen(jobs=[self.id])
+        if record.state not in TERMINAL and self._result.app.run_eagerly(record.id):
+            record = self._look()
+            if record.state not in TERMINAL and record.state is not JobState.RUNNING:
+                why = f" ({record.parked_reason})" if record.parked_reason else ""
+                raise ResultTimeout(f"job {record.id} is {record.state}{why}, and nothing runs it")
+        return record if record.state in TERMINAL else self._listen()
+
+    def _listen(self) -> JobRecord:
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        self._listener = listener = self._result.app.transport.listen(jobs=[self._result.id])
         try:
             while True:
                 listener.clear()
                 record = self._look()
-                if record.state in TERMINAL:
+                if record.state in TERMINAL or self._abandoned:
                     return record
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    raise ResultTimeout(f"job {self.id} is {record.state} after {timeout:g} s")
+                    waited = f"after {self._timeout:g} s"
+                    raise ResultTimeout(f"job {record.id} is {record.state} {waited}")
                 listener.wait(left)
         finally:
             listener.close()
 
     def _look(self) -> JobRecord:
-        record = self.record
+        record = self._result.record
         if record is None:
-            raise UnknownJob(f"the store knows no job {self.id} (never stored, or past its TTL)")
+            raise UnknownJob(
+                f"the store knows no job {self._result.id} (never stored, or past its TTL)"
+            )
         return record
-
-    def __repr__(self) -> str:
-        return f"<result {self.id}>"
 
 
 def _error_of(record: JobRecord) -> ResultError:

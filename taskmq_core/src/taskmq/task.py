@@ -13,6 +13,7 @@ type checker and ``send.delay("x").get()`` is a ``str``.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +21,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
-from .call import Call, Options
+from .call import Call, Options, When
 from .context import TaskContext, current_task
 from .conversion import ArgumentConverter, argument_converter, result_type
 from .errors import ConfigError, TaskNotBound
@@ -120,8 +121,8 @@ class Task(Generic[P, R]):
         self,
         *args: Any,
         queue: str | None = None,
-        eta: Any = None,
-        expires: Any = None,
+        eta: When | None = None,
+        expires: When | None = None,
         timeout: float | None = None,
         priority: int | None = None,
         key: str | None = None,
@@ -131,8 +132,11 @@ class Task(Generic[P, R]):
         """Store a job and return its handle; durable on return where the store is.
 
         ``eta`` and ``expires`` are seconds from now or aware datetimes, ``priority`` is -9..9,
-        ``key`` makes the call idempotent. A task whose own parameter bears one of these names is
-        called as ``task.call(...).options(...).submit()``, which also type-checks its arguments.
+        ``key`` makes the call idempotent. A job whose ``expires`` has passed is stored and ends as
+        EXPIRED; an ``eta`` that has passed means now.
+
+        A task whose own parameter bears one of these names is called as
+        ``task.call(...).options(...).submit()``, which also type-checks its arguments.
 
         Raises ``TypeError`` (arguments do not fit), `ConfigError` (a bad option),
         `EncodeError`, `MessageTooLarge`, `IdempotencyConflict`, `TransportError`; nothing was
@@ -151,11 +155,8 @@ class Task(Generic[P, R]):
         return self.app.submit(Call(self, args, kwargs, options))
 
     async def asubmit(self, *args: Any, **kwargs: Any) -> Result[R]:
-        """`submit` for asyncio callers, through a thread."""
-        names = Options.__dataclass_fields__.keys() & kwargs.keys()
-        options = Options.of({name: kwargs.pop(name) for name in names})
-        self.check(args, kwargs)
-        return await self.app.asubmit(Call(self, args, kwargs, options))
+        """`submit` for asyncio callers, through a thread; takes the same arguments."""
+        return await asyncio.to_thread(self.submit, *args, **kwargs)
 
     def submit_many(
         self, calls: Iterable[Call[R] | Sequence[Any]], **options: Any
@@ -189,9 +190,13 @@ class Task(Generic[P, R]):
 
     def bind(self, app: App) -> None:
         """Called by the app when the task is registered."""
-        if self._app is not None and self._app is not app:
+        if not self.is_free_for(app):
             raise ConfigError(f"task {self.name!r} belongs to another app already")
         self._app = app
+
+    def is_free_for(self, app: App) -> bool:
+        """Whether the task belongs to ``app`` already, or to none."""
+        return self._app is None or self._app is app
 
     @cached_property
     def body(self) -> Callable[..., R]:
@@ -269,6 +274,9 @@ class FunctionTask(Task[P, R]):
         policy: TaskPolicy | None = None,
         bind: bool = False,
     ) -> None:
+        given: object = function
+        if not callable(given) or isinstance(given, Task):
+            raise ConfigError(f"@task wants a function, got {given!r}")
         self.name = name or task_name(function)
         self.policy = policy or TaskPolicy()
         self._app = None
@@ -297,7 +305,9 @@ class FunctionTask(Task[P, R]):
 
 def task_name(target: Callable[..., Any]) -> str:
     """``module.qualified_name``; a script run as ``__main__`` counts as the module of its file,
-    so that producer and worker agree."""
+    so that producer and worker agree. Raises `ConfigError` for a callable without a name."""
+    if not hasattr(target, "__qualname__"):
+        raise ConfigError(f"{target!r} has no name of its own: pass name=")
     module = target.__module__
     if module == "__main__":
         main = sys.modules["__main__"]
