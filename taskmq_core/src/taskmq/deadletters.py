@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -67,47 +68,46 @@ class DeadLetterBox:
     ) -> None:
         """Queue a dead letter again under its own id, as attempt 1; its history stays.
 
-        ``args``, ``kwargs`` and ``queue`` replace what the job had. Raises `UnknownJob`,
+        ``args``, ``kwargs`` and ``queue`` replace what the job had. An ``expires`` that has passed
+        meanwhile is taken off: who replays a job wants it to run. Raises `UnknownJob`,
         `EncodeError`, `MessageTooLarge`; the dead letter is unchanged then.
         """
-        edited: dict[str, Sealed] = {}
-        if not (args is None and kwargs is None and queue is None):
-            edited[job_id] = self._edited(self.get(job_id), args, kwargs, queue)
-        if not self._app.transport.replay([job_id], edited)[0]:
+        edit = _Edit(args, kwargs, queue)
+        if not self._replay([self.get(job_id)], edit):
             raise UnknownJob(f"no dead letter {job_id}")
 
     def replay_all(self, *, queue: str | None = None, task: str | None = None) -> int:
-        """Queue every dead letter again; how many there were."""
-        ids = [letter.id for letter in self.list(queue=queue, task=task)]
+        """Queue every dead letter again, as `replay` does; how many there were."""
+        letters = list(self.list(queue=queue, task=task))
         return sum(
-            sum(self._app.transport.replay(ids[start : start + PAGE], {}))
-            for start in range(0, len(ids), PAGE)
+            self._replay(letters[start : start + PAGE], NO_EDIT)
+            for start in range(0, len(letters), PAGE)
         )
 
     def purge(self, *, queue: str | None = None, task: str | None = None) -> int:
         """Delete dead letters for good; how many there were."""
         return self._app.transport.bury([x.id for x in self.list(queue=queue, task=task)])
 
-    def _edited(
-        self,
-        letter: JobRecord,
-        args: Sequence[Any] | None,
-        kwargs: Mapping[str, Any] | None,
-        queue: str | None,
-    ) -> Sealed:
-        envelope, codecs = load(letter.envelope), self._app.codecs
-        changes: dict[str, Any] = {} if queue is None else {"queue": queue}
-        if args is not None or kwargs is not None:
-            old_args, old_kwargs = self._app.arguments_of(envelope)
-            custom = None if envelope.codec.startswith("json") else envelope.codec
-            codec, (a, k) = codecs.encode_many(
-                (
-                    list(old_args if args is None else args),
-                    dict(old_kwargs if kwargs is None else kwargs),
-                ),
-                custom,
-            )
-            is_json = codecs.is_json(codec)
+    def _replay(self, letters: Sequence[JobRecord], edit: _Edit) -> int:
+        now = self._app.clock.now()
+        edited = {
+            letter.id: self._edited(letter, edit, now)
+            for letter in letters
+            if edit != NO_EDIT or _has_expired(letter, now)
+        }
+        return sum(self._app.transport.replay([letter.id for letter in letters], edited))
+
+    def _edited(self, letter: JobRecord, edit: _Edit, now: float) -> Sealed:
+        envelope = load(letter.envelope)
+        changes: dict[str, Any] = {} if edit.queue is None else {"queue": edit.queue}
+        if _has_expired(letter, now):
+            changes["expires_at"] = None
+        if edit.args is not None or edit.kwargs is not None:
+            args, kwargs = self._app.arguments_of(envelope)
+            args = args if edit.args is None else list(edit.args)
+            kwargs = kwargs if edit.kwargs is None else dict(edit.kwargs)
+            codec, (a, k) = self._app.codecs.encode_many((args, kwargs), envelope.codec)
+            is_json = self._app.codecs.is_json(codec)
             changes |= {
                 "codec": codec,
                 "args": embed(a, is_json=is_json),
@@ -115,3 +115,19 @@ class DeadLetterBox:
             }
         edited = msgspec.structs.replace(envelope, **changes)
         return seal(edited, self._app.config.max_message_bytes)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """What a replay changes; ``None`` leaves it."""
+
+    args: Sequence[Any] | None = None
+    kwargs: Mapping[str, Any] | None = None
+    queue: str | None = None
+
+
+NO_EDIT = _Edit()
+
+
+def _has_expired(letter: JobRecord, now: float) -> bool:
+    return letter.expires_at is not None and letter.expires_at <= now
