@@ -1,0 +1,60 @@
+"""The pool port: runs deliveries, knows nothing of stores, leases or settlements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import Protocol
+
+from taskmq.executor import Outcome
+from taskmq.transport import Delivery
+
+__all__ = ["Done", "Execute", "Pool", "run_one"]
+
+Execute = Callable[[Delivery], Outcome]
+"""Runs one delivery to its end. Must not raise, and must be callable from any thread."""
+
+Done = Callable[[Outcome], None]
+"""Takes an outcome. Called in whatever thread the delivery ran in."""
+
+
+class Pool(Protocol):
+    """Slots that run deliveries in the order in which they were submitted.
+
+    Between `submit` and its start a delivery is *unstarted*. Each one is either started or given
+    back by `withdraw`, never both and never neither, whatever the timing.
+
+    All methods but `unstarted` are for the one thread that owns the pool.
+    """
+
+    slots: int
+    """How many run at once."""
+    runs_coroutines: bool
+    """Whether the body of a task may be ``async def``."""
+
+    def start(self, execute: Execute, done: Done) -> None:
+        """Get ready. Each delivery goes through ``execute``, its outcome to ``done``, once."""
+
+    def submit(self, deliveries: Sequence[Delivery]) -> None:
+        """Run these, after those submitted before."""
+
+    def unstarted(self) -> int:
+        """How many wait for a slot; a snapshot."""
+
+    def withdraw(self) -> list[Delivery]:
+        """Take back all that have not started, in order; they will not start any more."""
+
+    def turn(self) -> None:
+        """Let the pool use the calling thread; returns when there are outcomes to see to."""
+
+    def stop(self, timeout: float) -> bool:
+        """Start nothing more and wait for what runs, at most ``timeout`` seconds (real time).
+
+        False if something still runs then: it is left alone, and its outcome still goes to
+        ``done``.
+        """
+
+
+def run_one(execute: Execute, delivery: Delivery) -> Outcome:
+    """Run in a context of its own: context variables set by a job end with it."""
+    return copy_context().run(execute, delivery)

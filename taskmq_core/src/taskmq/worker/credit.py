@@ -1,0 +1,77 @@
+"""Adaptive credit: how many deliveries a worker should hold. Pure arithmetic.
+
+Holding much makes batches, and batches make throughput. Holding little keeps jobs available to
+other workers and urgent ones in front. Both at once: hold what the slots will have finished
+within a short horizon, judging by how long jobs took of late. Jobs longer than the horizon are
+held one per slot, and of short ones as many as make a good batch.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CEILING", "GATHER", "HORIZON", "Credit"]
+
+HORIZON = 0.02
+"""Seconds of work to hold in advance."""
+CEILING = 128
+"""Most deliveries to hold if the configuration sets no ``prefetch``."""
+GATHER = 0.001
+"""Seconds for which outcomes may wait for others to be settled with them."""
+WEIGHT = 0.1
+"""What one more job counts in the moving average of durations."""
+
+
+class Credit:
+    """The numbers for one worker. Durations are seconds.
+
+    ``stuck`` is the number of slots whose job has run for longer than twice the horizon: they will
+    not take another delivery soon, whatever the average says.
+    """
+
+    def __init__(self, slots: int, prefetch: int | None, horizon: float = HORIZON) -> None:
+        self.slots = slots
+        self.long = 2 * horizon
+        """From this age on a running job counts as long."""
+        self.mean: float | None = None
+        """Average duration of a job; ``None`` before the first one has finished."""
+        self._horizon = horizon
+        self._ceiling = max(slots, CEILING) if prefetch is None else prefetch
+
+    def observe(self, count: int, total: float) -> None:
+        """``count`` jobs took ``total`` seconds together."""
+        batch = total / count
+        if self.mean is None:
+            self.mean = batch
+        else:
+            self.mean += (batch - self.mean) * (1 - (1 - WEIGHT) ** count)
+
+    def target(self, stuck: int = 0) -> int:
+        """How many deliveries to hold, running ones included."""
+        ahead = self._per_slot() * (self.slots - stuck)
+        return min(self._ceiling, self.slots + ahead)
+
+    def surplus(self, unstarted: int, stuck: int) -> int:
+        """How many of the unstarted deliveries another worker should have instead.
+
+        None while they will all start within twice the horizon: a small error of the average must
+        not send jobs back and forth.
+        """
+        moving = self.slots - stuck
+        if self.mean is not None and unstarted * self.mean <= self.long * moving:
+            return 0
+        return max(0, unstarted - self._per_slot() * moving)
+
+    def batch(self, running: int) -> int:
+        """How many outcomes are worth waiting for (at most `GATHER`) before settling them.
+
+        1, hence no wait, unless several will come in that time.
+        """
+        if self.mean is None or running < 2 or self.mean * 2 > GATHER * min(running, self.slots):
+            return 1
+        return max(1, running * 3 // 4)
+
+    def _per_slot(self) -> int:
+        if self.mean is None:
+            return 0
+        if self.mean * self._ceiling <= self._horizon:
+            return self._ceiling
+        return int(self._horizon / self.mean)

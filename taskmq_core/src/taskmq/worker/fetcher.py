@@ -1,0 +1,159 @@
+"""The exchange with the store: everything that is settled or reserved goes through here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from taskmq.app import App
+from taskmq.errors import SchemaMismatch, StoreCorrupt, TransportError
+from taskmq.events import JobDropped, TransportFailed
+from taskmq.transport import Dropped, Exchange, Reservation, Settled, Settlement
+
+from .backoff import Backoff
+from .lease import LeaseKeeper
+from .report import Tally
+
+__all__ = ["Fetcher"]
+
+logger = logging.getLogger("taskmq.worker")
+
+HOPELESS = (StoreCorrupt, SchemaMismatch)
+"""Waiting does not mend these: they end the worker."""
+
+
+class Fetcher:
+    """Settles the finished and reserves the next, in one call, for one worker.
+
+    A store that does not answer costs nothing but time: settlements stay in ``unsent``, and
+    ``resume_at`` (``time.monotonic()``) says when to try again.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        worker: str,
+        queues: Mapping[str, int],
+        lease: float,
+        keeper: LeaseKeeper,
+    ) -> None:
+        self.unsent: list[Settlement] = []
+        self.resume_at = 0.0
+        self.tally = Tally()
+        self._app = app
+        self._transport = app.transport
+        self._worker = worker
+        self._queues = queues
+        self._lease = lease
+        self._keeper = keeper
+        self._backoff = Backoff()
+        self._down_since = 0.0
+
+    def exchange(self, limit: int | None) -> Exchange | None:
+        """Send what is unsent and reserve up to ``limit`` (``None``: reserve nothing, look at
+        nothing). ``None`` if the store did not answer. Raises `StoreCorrupt`, `SchemaMismatch`.
+        """
+        settlements, self.unsent = self.unsent, []
+        reservation = None if limit is None else self._reservation(limit)
+        self._keeper.let_go(settlements)
+        try:
+            answer = self._transport.exchange(settlements, reservation)
+        except HOPELESS:
+            raise
+        except TransportError as error:
+            self._keep(settlements)
+            self._failed(error)
+            return None
+        except Exception as error:
+            logger.exception("the store failed in a way that it should not")
+            self._one_by_one(settlements)
+            self._failed(error)
+            return None
+        if self._backoff.failures:
+            self._recovered()
+        if settlements:
+            self._account(settlements, answer.settled)
+        if answer.deliveries:
+            self._keeper.hold(answer.deliveries)
+        if answer.dropped:
+            self._report_dropped(answer.dropped)
+        return answer
+
+    def _reservation(self, limit: int) -> Reservation:
+        return Reservation(queues=self._queues, worker=self._worker, lease=self._lease, limit=limit)
+
+    def _account(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        if settled.count(Settled.LEASE_LOST):
+            for settlement, status in zip(settlements, settled, strict=True):
+                if status is Settled.LEASE_LOST:
+                    logger.warning(
+                        "job %s: %s refused, its lease was lost; the job belongs to another now",
+                        settlement.delivery.job_id,
+                        type(settlement).__name__,
+                    )
+                else:
+                    self.tally.add((settlement,))
+        else:
+            self.tally.add(settlements)
+
+    def _report_dropped(self, dropped: Sequence[Dropped]) -> None:
+        for job in dropped:
+            logger.info("job %s of task %s dropped: %s", job.job_id, job.task, job.reason)
+        if self._app.emitter.active:
+            now = self._app.clock.now()
+            self._app.emitter.emit(
+                *(
+                    JobDropped(
+                        at=now, job_id=job.job_id, task=job.task, queue=job.queue, reason=job.reason
+                    )
+                    for job in dropped
+                )
+            )
+
+    # -- a store that does not answer --------------------------------------------------------
+
+    def _keep(self, settlements: list[Settlement]) -> None:
+        """Nothing happened: hold on to the leases and say it all again next time."""
+        self.unsent = settlements + self.unsent
+        self._keeper.hold(settlement.delivery for settlement in settlements)
+
+    def _failed(self, error: Exception) -> None:
+        delay = self._backoff.next()
+        self.resume_at = time.monotonic() + delay
+        if self._backoff.failures == 1:
+            self._down_since = time.monotonic()
+            logger.warning("the store does not answer, trying until it does: %s", error)
+        if self._app.emitter.active:
+            self._app.emitter.emit(
+                TransportFailed(
+                    at=self._app.clock.now(),
+                    operation="exchange",
+                    error=str(error),
+                    retry_in=delay,
+                )
+            )
+
+    def _recovered(self) -> None:
+        logger.info(
+            "the store answers again, after %.1f s and %d attempts",
+            time.monotonic() - self._down_since,
+            self._backoff.failures,
+        )
+        self._backoff.reset()
+        self.resume_at = 0.0
+
+    def _one_by_one(self, settlements: list[Settlement]) -> None:
+        """One settlement that breaks the store must not take the others with it for ever.
+
+        A culprit is dropped here; its job is taken back when the lease ends, and becomes a dead
+        letter when that has happened too often.
+        """
+        for settlement in settlements:
+            try:
+                self._account([settlement], self._transport.settle([settlement]))
+            except TransportError:  # each one is an attempt of its own
+                self._keep([settlement])
+            except Exception:
+                logger.exception("job %s cannot be settled", settlement.delivery.job_id)

@@ -1,0 +1,101 @@
+"""What other threads have for the worker's loop: outcomes, wake-ups, requests to stop.
+
+The loop is woken for a batch of outcomes rather than for each one. It says how many are worth
+waking up for, and the slot whose outcome completes the batch rings. Per job that is an append and
+a comparison; a blocking queue would switch threads for every job.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+from queue import Empty, SimpleQueue
+
+from taskmq.executor import Outcome
+from taskmq.transport import Delivery
+
+__all__ = ["Inbox"]
+
+NEVER = sys.maxsize
+
+
+class Inbox:
+    """Any thread puts, one thread waits and takes.
+
+    The flags are set before the bell rings and stay set, so whoever waits sees them afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.stop = False
+        """Asked for a graceful end."""
+        self.stop_now = False
+        """Asked for an end that does not wait for running jobs."""
+        self._outcomes: deque[Outcome] = deque()
+        self._recalled: deque[Delivery] = deque()
+        self._changed = False
+        # A SimpleQueue, because its put may be called by a signal handler that interrupts its get.
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._enough = NEVER  # while nobody waits
+
+    # -- any thread --------------------------------------------------------------------------
+
+    def put(self, outcome: Outcome) -> None:
+        """Add an outcome; ends the wait if there are enough of them now."""
+        self._outcomes.append(outcome)
+        if len(self._outcomes) >= self._enough:
+            self._enough = NEVER  # the others need not ring as well
+            self._bell.put(None)
+
+    def ring(self) -> None:
+        """End the wait, now or the next one. Safe from any thread and from a signal handler."""
+        self._bell.put(None)
+
+    def notice(self) -> None:
+        """The store may have something new."""
+        self._changed = True
+        self._bell.put(None)
+
+    def recall(self, deliveries: Iterable[Delivery]) -> None:
+        """These must not start any more: their lease is lost, or their job was revoked."""
+        self._recalled.extend(deliveries)
+        self._bell.put(None)
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def wait(self, timeout: float, enough: int = 1) -> bool:
+        """Block until ``enough`` outcomes are there or somebody rings; false if it took
+        ``timeout`` seconds."""
+        # First say what is enough, then count: an outcome in between may ring for nothing, but
+        # one that is not counted here does ring.
+        self._enough = enough
+        if len(self._outcomes) >= enough:
+            self._enough = NEVER
+            return True
+        try:
+            self._bell.get(timeout=timeout)
+        except Empty:
+            return False
+        finally:
+            self._enough = NEVER
+        while not self._bell.empty():
+            self._bell.get()
+        return True
+
+    def take(self) -> list[Outcome]:
+        """All outcomes so far, in the order in which they came."""
+        take = self._outcomes.popleft
+        return [take() for _ in range(len(self._outcomes))]
+
+    def take_recalled(self) -> list[Delivery]:
+        """Everything that was recalled since the last call."""
+        return [self._recalled.popleft() for _ in range(len(self._recalled))]
+
+    def take_notice(self) -> bool:
+        """Whether the store was said to have changed since the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def __len__(self) -> int:
+        """Outcomes that have not been taken."""
+        return len(self._outcomes)

@@ -1,0 +1,117 @@
+"""Keeping the leases of everything that a worker holds, started or not."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from taskmq.clock import Clock
+from taskmq.context import TaskContext
+from taskmq.errors import TransportError
+from taskmq.transport import Delivery, LeaseStatus, Reserver, Settlement
+
+__all__ = ["LeaseKeeper"]
+
+logger = logging.getLogger("taskmq.worker")
+
+
+class LeaseKeeper:
+    """Knows what is held, and renews it from a thread that no task can hold up.
+
+    ``running`` are the contexts of what runs now, by job id: a task whose lease is lost or whose
+    job was revoked finds ``context.cancelled`` true. ``recall`` is called, in the keeper's thread,
+    with such deliveries, so that those that have not started never do.
+    """
+
+    def __init__(
+        self,
+        transport: Reserver,
+        *,
+        lease: float,
+        clock: Clock,
+        running: Mapping[str, TaskContext],
+        recall: Callable[[Sequence[Delivery]], None],
+    ) -> None:
+        self._transport = transport
+        self._lease = lease
+        self._clock = clock
+        self._running = running
+        self._recall = recall
+        # By identity: hashing a delivery costs more, and two of one job may be held at once.
+        self._held: dict[int, Delivery] = {}
+        self._lock = threading.Lock()
+        self._failing = False
+
+    def hold(self, deliveries: Iterable[Delivery]) -> None:
+        """Keep these from now on."""
+        with self._lock:
+            self._held.update((id(delivery), delivery) for delivery in deliveries)
+
+    def let_go(self, settlements: Iterable[Settlement]) -> None:
+        """Keep these no longer. To be called before they are settled: a renewal that comes too
+        late for one is then known to be no loss."""
+        with self._lock:
+            for settlement in settlements:
+                self._held.pop(id(settlement.delivery), None)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def renew(self) -> None:
+        """Extend what has used up a third of its lease. To be called every third of a lease."""
+        young = self._clock.now() + self._lease * 2 / 3
+        with self._lock:
+            due = [d for d in self._held.values() if d.lease_until <= young]
+        if not due:
+            return
+        try:
+            statuses = self._transport.extend(due, self._lease)
+        except TransportError as error:
+            if not self._failing:
+                logger.warning("cannot renew %d leases, trying again: %s", len(due), error)
+            self._failing = True
+            return
+        self._failing = False
+        if LeaseStatus.LOST in statuses or LeaseStatus.CANCEL_REQUESTED in statuses:
+            self._part_with(zip(due, statuses, strict=True))
+
+    def extend(self, delivery: Delivery) -> bool:
+        """Renew one lease, for a task that asks; false if it is lost."""
+        try:
+            status = self._transport.extend([delivery], self._lease)[0]
+        except TransportError as error:
+            logger.warning("cannot renew the lease of job %s: %s", delivery.job_id, error)
+            return True  # not known to be lost
+        if status is not LeaseStatus.HELD:
+            self._part_with([(delivery, status)])
+        return status is not LeaseStatus.LOST
+
+    def _part_with(self, statuses: Iterable[tuple[Delivery, LeaseStatus]]) -> None:
+        recalled = []
+        for delivery, status in statuses:
+            if status is LeaseStatus.HELD or not self._is_current(delivery, status):
+                continue
+            recalled.append(delivery)
+            context = self._running.get(delivery.job_id)
+            if context is not None and context.delivery is delivery:
+                context.cancelled = True
+            if status is LeaseStatus.LOST:
+                logger.warning(
+                    "lost the lease of job %s (%s)", delivery.job_id, _progress(context, delivery)
+                )
+        if recalled:
+            self._recall(recalled)
+
+    def _is_current(self, delivery: Delivery, status: LeaseStatus) -> bool:
+        """Whether it is still held here; one that is lost is not from now on."""
+        with self._lock:
+            if status is LeaseStatus.LOST:
+                return self._held.pop(id(delivery), None) is not None
+            return id(delivery) in self._held
+
+
+def _progress(context: TaskContext | None, delivery: Delivery) -> str:
+    if context is None or context.delivery is not delivery:
+        return "it had not started"
+    return f"task {context.task} is running and was told"

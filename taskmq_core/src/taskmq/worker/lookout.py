@@ -1,0 +1,88 @@
+"""Waiting for the store's wake-ups, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+from taskmq.transport import Listener, Reserver
+
+from .backoff import Backoff
+
+__all__ = ["Lookout"]
+
+logger = logging.getLogger("taskmq.worker")
+
+
+class Lookout:
+    """Calls ``on_change`` once after each `watch`, when the store may have something new.
+
+    A `Listener` wants clear, look, wait, in this order, from one thread at a time. The look is the
+    loop's, the wait is this thread's: `watch` hands the listener over, the end of the wait hands it
+    back. While the thread waits, the loop looks without clearing, which can only make the thread
+    wake for nothing.
+    """
+
+    def __init__(
+        self, transport: Reserver, queues: Sequence[str], on_change: Callable[[], None]
+    ) -> None:
+        self._transport = transport
+        self._queues = queues
+        self._on_change = on_change
+        self._listener: Listener | None = None
+        self._orders: SimpleQueue[None] = SimpleQueue()
+        self._stop = threading.Event()
+        self._backoff = Backoff()
+        self._waiting = False
+        self._thread = threading.Thread(target=self._run, name="taskmq-lookout", daemon=True)
+
+    def start(self) -> None:
+        """Raises `TransportError`."""
+        self._listener = self._transport.listen(self._queues)
+        self._thread.start()
+
+    def prepare(self) -> None:
+        """To be called before the loop looks."""
+        if not self._waiting and self._listener is not None:
+            self._listener.clear()
+
+    def watch(self) -> None:
+        """Wait for a change since the last `prepare`. No effect while it waits already."""
+        if not self._waiting:
+            self._waiting = True
+            self._orders.put(None)
+
+    def stop(self) -> None:
+        """End the thread and close the listener."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+        self._stop.set()
+        listener.wake()
+        self._orders.put(None)
+        self._thread.join()
+        listener.close()
+
+    def _run(self) -> None:
+        while True:
+            self._orders.get()
+            if self._stop.is_set():
+                return
+            self._wait(self._listener)
+            self._waiting = False
+            if self._stop.is_set():
+                return
+            self._on_change()
+
+    def _wait(self, listener: Listener | None) -> None:
+        try:
+            if listener is not None:
+                listener.wait(None)
+            self._backoff.reset()
+        except Exception as error:
+            # Look after a while instead of waiting for a signal; the look reports what is wrong.
+            if not self._backoff.failures:
+                logger.warning("cannot listen to the store, looking instead: %s", error)
+            self._stop.wait(self._backoff.next())

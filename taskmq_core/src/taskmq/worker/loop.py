@@ -1,0 +1,312 @@
+"""The worker's loop: between store and pool, in the thread that called `Worker.run`.
+
+One round: take the outcomes that have come in, decide what to give back, exchange with the store,
+hand the pool what came, wait. The loop waits for nothing but its inbox, and for no longer than
+until the next thing that is due by the clock.
+
+Pacing (waits, backoff, deadlines of a stop) is real time even where a test holds the app's clock
+still. Instants that the store gave are compared with the app's clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from taskmq.app import App
+from taskmq.context import TaskContext
+from taskmq.envelope import load
+from taskmq.errors import MalformedEnvelope, TransportError, UnsupportedVersion
+from taskmq.events import JobReleased
+from taskmq.pools import Pool
+from taskmq.transport import MAX_YIELDS, Delivery, Exchange, Release
+
+from .credit import GATHER, Credit
+from .fetcher import Fetcher
+from .inbox import Inbox
+from .lookout import Lookout
+
+__all__ = ["Loop", "Parts"]
+
+logger = logging.getLogger("taskmq.worker")
+
+MAINTENANCE_INTERVAL = 5.0
+IDLE_MAINTENANCE_INTERVAL = 60.0
+AGAIN_AT_ONCE = 0.05
+"""Seconds until the next maintenance if the last one left something to do."""
+PAST_DUE = 0.01
+"""Seconds to wait if the store says that something was due already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a loop moves deliveries and outcomes between."""
+
+    pool: Pool
+    inbox: Inbox
+    credit: Credit
+    fetcher: Fetcher
+    lookout: Lookout
+    running: dict[str, TaskContext]
+    """Contexts of what runs now, by job id; kept by the executor."""
+
+
+class Loop:
+    """One run of a worker."""
+
+    def __init__(
+        self,
+        app: App,
+        parts: Parts,
+        *,
+        worker: str,
+        shutdown_timeout: float,
+        on_deliveries: Callable[[Sequence[Delivery]], None] | None = None,
+    ) -> None:
+        self._app = app
+        self._pool = parts.pool
+        self._inbox = parts.inbox
+        self._credit = parts.credit
+        self._fetcher = parts.fetcher
+        self._lookout = parts.lookout
+        self._running = parts.running
+        self._worker = worker
+        self._shutdown_timeout = shutdown_timeout
+        self._on_deliveries = on_deliveries
+
+        self.in_pool = 0
+        """Submitted to the pool and not finished."""
+        self._lowest = 0  # priority of the least urgent delivery that may be unstarted
+        self._look = True  # the store may have something that we have not seen
+        self._due_at: float | None = None  # app's clock: when the store has something by itself
+        self._moved_at = 0.0  # when the pool last started or finished something, as far as known
+        self._leave_at: float | None = None  # end of the shutdown timeout, once stopping
+        self._maintain_at = 0.0
+        self._maintained_after = -1  # jobs processed when maintenance was last done
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def run(self, *, until_idle: bool = False, deadline: float | None = None) -> None:
+        """Until told to stop; with ``until_idle``, or until nothing is left to do now.
+
+        Raises ``TimeoutError`` if it is not idle at ``deadline`` (``time.monotonic()``), and what
+        `Fetcher.exchange` raises.
+        """
+        while not self._inbox.stop_now:
+            self._collect()
+            if self._inbox.stop and self._leave_at is None:
+                self._begin_to_stop()
+            self._give_back()
+            if self._wants_exchange():
+                self._exchange()
+            if self._is_finished(until_idle):
+                return
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"worker {self._worker} is not idle: {self.in_pool} jobs run")
+            self._maintain()
+            self._pool.turn()
+            self._wait(deadline)
+        self._begin_to_stop()
+
+    def leave(self) -> int:
+        """Say the last to the store; the number of jobs that are still running."""
+        self._collect()
+        if self._fetcher.unsent and self._fetcher.exchange(None) is None:
+            logger.warning(
+                "%d outcomes could not be stored; these jobs run again when their leases end",
+                len(self._fetcher.unsent),
+            )
+        return self.in_pool
+
+    def _collect(self) -> None:
+        outcomes = self._inbox.take()
+        if outcomes:
+            self.in_pool -= len(outcomes)
+            self._moved_at = time.monotonic()
+            self._fetcher.unsent += [outcome.settlement for outcome in outcomes]
+            self._credit.observe(len(outcomes), sum([outcome.runtime for outcome in outcomes]))
+        if self._inbox.take_notice():
+            self._look = True
+        if self._due_at is not None and self._app.clock.now() >= self._due_at:
+            self._due_at = None
+            self._look = True
+
+    def _wants_exchange(self) -> bool:
+        if self._fetcher.resume_at and time.monotonic() < self._fetcher.resume_at:
+            return False
+        if self._fetcher.unsent:
+            return True
+        return self._look and self._leave_at is None and self._room(self._stuck()) > 0
+
+    def _room(self, stuck: int) -> int:
+        return max(0, self._credit.target(stuck) - self.in_pool)
+
+    def _exchange(self) -> None:
+        limit = None
+        if self._leave_at is None:
+            limit = self._room(self._stuck())
+            if not limit and not self._pool.unstarted():
+                limit = None  # nothing that a look could change
+        self._lookout.prepare()
+        self._look = False
+        answer = self._fetcher.exchange(limit)
+        if answer is None or limit is None:
+            self._look = True
+        else:
+            self._receive(answer, limit)
+
+    def _receive(self, answer: Exchange, limit: int) -> None:
+        deliveries = answer.deliveries
+        self._look = len(deliveries) >= limit
+        self._due_at = answer.next_due_at
+        if self._due_at is not None:
+            self._due_at = max(self._due_at, self._app.clock.now() + PAST_DUE)
+        if deliveries:
+            self._submit(deliveries)
+        waiting = answer.waiting_priority
+        if waiting is not None and self._lowest < waiting and self._pool.unstarted():
+            self._release_below(waiting)
+
+    def _submit(self, deliveries: Sequence[Delivery]) -> None:
+        self.in_pool += len(deliveries)
+        self._moved_at = time.monotonic()
+        if self._on_deliveries:
+            self._on_deliveries(deliveries)
+        last = deliveries[-1].priority
+        if not self._pool.unstarted():
+            self._lowest = last
+        elif deliveries[0].priority > self._lowest:
+            # A free slot takes the most urgent, so those that wait already may have to stand back.
+            waiting = [*self._pool.withdraw(), *deliveries]
+            deliveries = sorted(waiting, key=lambda delivery: -delivery.priority)
+            self._lowest = deliveries[-1].priority
+        else:
+            self._lowest = min(self._lowest, last)
+        self._pool.submit(deliveries)
+
+    def _wait(self, deadline: float | None) -> None:
+        in_pool = self.in_pool
+        enough = self._credit.batch(in_pool)
+        if enough > 1 and self._inbox.wait(GATHER, enough):
+            return
+        if len(self._inbox):
+            return
+        now = time.monotonic()
+        until = [self._maintain_at]
+        if deadline is not None:
+            until.append(deadline)
+        if self._leave_at is not None:
+            until.append(self._leave_at)
+        if self._pool.unstarted():
+            until.append(self._moved_at + self._credit.long)
+        if self._fetcher.resume_at > now:
+            until.append(self._fetcher.resume_at)
+        elif self._leave_at is None and self._room(self._stuck()):
+            if self._look:
+                return
+            if self._due_at is not None:
+                until.append(now + max(0.0, self._due_at - self._app.clock.now()))
+            self._lookout.watch()
+        self._inbox.wait(max(0.0, min(until) - now))
+
+    def _is_finished(self, until_idle: bool) -> bool:
+        if self.in_pool or self._fetcher.unsent or len(self._inbox):
+            return self._leave_at is not None and time.monotonic() >= self._leave_at
+        if self._leave_at is not None:
+            return True
+        return until_idle and not self._look and not self._fetcher.resume_at
+
+    # -- giving back -------------------------------------------------------------------------
+
+    def _begin_to_stop(self) -> None:
+        """Reserve nothing more; what has not started goes back at once."""
+        if self._leave_at is None:
+            self._leave_at = time.monotonic() + self._shutdown_timeout
+        self._release(self._pool.withdraw(), "the worker stops")
+
+    def _give_back(self) -> None:
+        recalled = self._inbox.take_recalled()
+        if recalled:
+            self._release_recalled({id(delivery) for delivery in recalled})
+        unstarted = self._pool.unstarted()
+        if not unstarted or self._leave_at is not None:
+            return
+        stalled = time.monotonic() - self._moved_at >= self._credit.long
+        stuck = min(self.in_pool, self._pool.slots) if stalled else self._stuck()
+        surplus = self._credit.surplus(unstarted, stuck)
+        if surplus:
+            held = self._pool.withdraw()
+            kept = max(0, len(held) - surplus)
+            self._keep_or_release(held[:kept], held[kept:], "the jobs before it take long")
+        if stalled:
+            self._moved_at = time.monotonic()
+
+    def _release_below(self, priority: int) -> None:
+        held = self._pool.withdraw()
+        urgent = [delivery for delivery in held if delivery.priority >= priority]
+        others = [delivery for delivery in held if delivery.priority < priority]
+        self._keep_or_release(urgent, others, "something more urgent waits")
+
+    def _keep_or_release(self, keep: list[Delivery], others: list[Delivery], reason: str) -> None:
+        """Submit ``keep`` again, with those of ``others`` that were released often enough."""
+        kept = keep + [delivery for delivery in others if delivery.yields >= MAX_YIELDS]
+        self._release([delivery for delivery in others if delivery.yields < MAX_YIELDS], reason)
+        if kept:
+            self._lowest = kept[-1].priority
+            self._pool.submit(kept)
+
+    def _release_recalled(self, recalled: set[int]) -> None:
+        held = self._pool.withdraw()
+        self._release([d for d in held if id(d) in recalled], "lease lost or revoked")
+        self._pool.submit([d for d in held if id(d) not in recalled])
+
+    def _release(self, deliveries: list[Delivery], reason: str) -> None:
+        self.in_pool -= len(deliveries)
+        self._fetcher.unsent += map(Release, deliveries)
+        if deliveries and self._app.emitter.active:
+            self._app.emitter.emit(*(self._released(one, reason) for one in deliveries))
+
+    def _released(self, delivery: Delivery, reason: str) -> JobReleased:
+        task, trace = "", {}
+        try:
+            envelope = load(delivery.envelope)
+            task, trace = envelope.task, envelope.trace
+        except (MalformedEnvelope, UnsupportedVersion):
+            pass  # released before anybody looked into it
+        return JobReleased(
+            at=self._app.clock.now(),
+            job_id=delivery.job_id,
+            task=task,
+            queue=delivery.queue,
+            trace=trace,
+            worker=self._worker,
+            reason=reason,
+        )
+
+    # -- observing ---------------------------------------------------------------------------
+
+    def _stuck(self) -> int:
+        """How many slots are taken by a long job."""
+        before = self._app.clock.now() - self._credit.long
+        # One bytecode copies the values, so that slots may come and go meanwhile.
+        contexts = list(self._running.values())
+        return sum([context.started_at < before for context in contexts])
+
+    def _maintain(self) -> None:
+        now = time.monotonic()
+        if now < self._maintain_at or now < self._fetcher.resume_at:
+            return
+        processed = self._fetcher.tally.processed
+        busy = processed != self._maintained_after
+        self._maintained_after = processed
+        interval = MAINTENANCE_INTERVAL if busy else IDLE_MAINTENANCE_INTERVAL
+        try:
+            report = self._app.transport.maintain()
+            done = max(report.reclaimed, report.expired, report.purged, report.keys_purged)
+            if done >= 1000:
+                interval = AGAIN_AT_ONCE
+        except TransportError as error:
+            logger.debug("no maintenance: %s", error)
+        self._maintain_at = now + interval

@@ -1,0 +1,54 @@
+"""What a worker did: counted as it is settled, reported when it ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from taskmq.transport import Ack, DeadLetter, Release, RetryLater, Revoke, Settlement
+
+__all__ = ["Tally", "WorkerReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """Counts of settlements that the store accepted, over one run of a worker.
+
+    ``processed`` are the jobs that ran, however they ended. ``released`` were given back
+    unstarted. ``abandoned`` were still running when the worker left: once their leases have run
+    out they run again elsewhere.
+    """
+
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    released: int = 0
+    seconds: float = 0.0
+    abandoned: int = 0
+
+
+class Tally:
+    """Counts settlements by kind."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[type[Settlement]] = Counter()
+
+    def add(self, settlements: Iterable[Settlement]) -> None:
+        self._kinds.update(map(type, settlements))
+
+    @property
+    def processed(self) -> int:
+        return sum(self._kinds[kind] for kind in (Ack, RetryLater, DeadLetter, Revoke))
+
+    def report(self, *, seconds: float, abandoned: int) -> WorkerReport:
+        return WorkerReport(
+            processed=self.processed,
+            succeeded=self._kinds[Ack],
+            failed=self._kinds[DeadLetter],
+            retried=self._kinds[RetryLater],
+            released=self._kinds[Release],
+            seconds=seconds,
+            abandoned=abandoned,
+        )

@@ -1,0 +1,189 @@
+"""The worker as its users see it: build it, run it, stop it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from taskmq.app import App
+from taskmq.config import Config
+from taskmq.errors import ConfigError
+from taskmq.events import WorkerStarted, WorkerStopped
+from taskmq.hooks import WorkerHook
+from taskmq.transport import Delivery
+
+from .inbox import Inbox
+from .loop import Loop
+from .report import WorkerReport
+from .session import Session
+
+__all__ = ["Worker"]
+
+logger = logging.getLogger("taskmq.worker")
+
+
+class Worker:
+    """Runs the jobs of one app.
+
+    >>> worker = Worker(app, queues=["email"])
+    >>> with handle_signals(worker):
+    ...     report = worker.run()
+
+    ``queues`` defaults to the app's default queue and every declared one. Concurrency, pool,
+    prefetch, lease, heartbeat and shutdown timeout come from ``config``, which defaults to the
+    app's. A worker may run several times, one run at a time.
+
+    Guarantees: a job that was reserved is settled, given back, or left to its lease, whatever
+    happens; no outcome is reported before the store has it; once it runs, only a damaged store
+    (`StoreCorrupt`, `SchemaMismatch`) ends a worker, not one that cannot be reached.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        queues: Sequence[str] | None = None,
+        name: str | None = None,
+        hook: WorkerHook | None = None,
+        config: Config | None = None,
+    ) -> None:
+        self.app = app
+        self.config = config or app.config
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+        self.queues: tuple[str, ...] = (
+            tuple(dict.fromkeys((self.config.default_queue, *self.config.queues)))
+            if queues is None
+            else tuple(dict.fromkeys(queues))
+        )
+        if not self.queues or not all(self.queues):
+            raise ConfigError(f"a worker needs queues, each with a name; got {queues!r}")
+        self.started_at = 0.0
+        """Epoch seconds; 0 before it ran."""
+        self._hook = hook or WorkerHook()
+        self._inbox = Inbox()
+
+    # -- running -----------------------------------------------------------------------------
+
+    def run(self) -> WorkerReport:
+        """Run jobs until stopped; blocks. What a worker does with the store, it does in this
+        thread, apart from renewing leases and its heartbeat.
+
+        Raises `ConfigError` if a task does not suit the pool, and `TransportError` if the store
+        cannot be opened: nothing was reserved then.
+        """
+        return self._run(lambda loop: loop.run())
+
+    def run_until_idle(self, timeout: float | None = None) -> WorkerReport:
+        """Run until nothing is ready and nothing runs here any more. For tests and batches.
+
+        Jobs that are due later are left alone: time passes only by itself, or by the clock that a
+        test moves. Raises ``TimeoutError`` after ``timeout`` (real) seconds, and as `run` does.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return self._run(lambda loop: loop.run(until_idle=True, deadline=deadline))
+
+    def stop(self) -> None:
+        """Ask for a graceful end: nothing more is reserved, what has not started goes back at
+        once, what runs has ``shutdown_timeout`` seconds.
+
+        Returns at once. May be repeated, and called from any thread or signal handler.
+        """
+        self._inbox.stop = True
+        self._inbox.ring()
+
+    def stop_now(self) -> None:
+        """Ask for the end without waiting for what runs: that is left to its leases.
+
+        Returns at once; callable like `stop`. With the solo pool the running job is finished
+        first: it has the thread.
+        """
+        self._inbox.stop_now = True
+        self.stop()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` or `stop_now` was called."""
+        return self._inbox.stop
+
+    def wake(self) -> None:
+        """Look at the store and the clock now; needed only where a test moves the clock."""
+        self._inbox.ring()
+
+    # -- one run -----------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[Loop], None]) -> WorkerReport:
+        self.app.load()
+        session = Session(
+            self.app,
+            self.config,
+            name=self.name,
+            queues=self.queues,
+            inbox=self._inbox,
+            on_deliveries=self._deliveries_hook(),
+        )
+        self.started_at, began = self.app.clock.now(), time.monotonic()
+        self._call(self._hook.on_start)
+        try:
+            session.start()
+            self._announce(session)
+            work(session.loop)
+            abandoned = session.end()
+        except BaseException:
+            session.crash()
+            raise
+        finally:
+            self._inbox = Inbox()  # a stop was for this run, or comes in time for the next
+        report = session.fetcher.tally.report(seconds=time.monotonic() - began, abandoned=abandoned)
+        self._part(report)
+        return report
+
+    def _announce(self, session: Session) -> None:
+        logger.info(
+            "%s ready: queues %s, pool %s, concurrency %d",
+            self.name,
+            ", ".join(self.queues),
+            self.config.pool,
+            session.pool.slots,
+        )
+        if self.app.emitter.active:
+            self.app.emitter.emit(
+                WorkerStarted(
+                    at=self.started_at,
+                    worker=self.name,
+                    queues=self.queues,
+                    pool=self.config.pool,
+                    concurrency=session.pool.slots,
+                )
+            )
+        self._call(self._hook.on_ready)
+
+    def _part(self, report: WorkerReport) -> None:
+        if report.abandoned:
+            logger.warning("%s leaves %d running jobs to their leases", self.name, report.abandoned)
+        logger.info("%s stopped: %s", self.name, report)
+        if self.app.emitter.active:
+            self.app.emitter.emit(
+                WorkerStopped(
+                    at=self.app.clock.now(),
+                    worker=self.name,
+                    processed=report.processed,
+                    released=report.released,
+                )
+            )
+        self._call(self._hook.on_stop, report)
+
+    def _deliveries_hook(self) -> Callable[[Sequence[Delivery]], None] | None:
+        """Nothing where nobody listens: no call per batch then."""
+        if type(self._hook).on_deliveries is WorkerHook.on_deliveries:
+            return None
+        return lambda deliveries: self._call(self._hook.on_deliveries, deliveries)
+
+    def _call(self, method: Callable[..., None], *arguments: object) -> None:
+        try:
+            method(self, *arguments)
+        except Exception:
+            logger.exception("%s of the worker hook failed", method.__name__)

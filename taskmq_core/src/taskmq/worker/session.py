@@ -1,0 +1,127 @@
+"""One run of a worker: its parts, put together, started and ended in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from taskmq.app import App
+from taskmq.config import Config
+from taskmq.errors import ConfigError
+from taskmq.executor import Executor
+from taskmq.pools import Pool, make_pool
+from taskmq.transport import Delivery
+
+from .credit import Credit
+from .fetcher import Fetcher
+from .heartbeat import Heartbeat, describe_worker
+from .inbox import Inbox
+from .lease import LeaseKeeper
+from .lookout import Lookout
+from .loop import Loop, Parts
+from .ticker import Ticker
+
+__all__ = ["Session"]
+
+JOIN_TIMEOUT = 5.0
+"""Seconds for slots that have nothing left to run; they need microseconds."""
+ABANDON_TIMEOUT = 0.05
+"""The same where some are known to be still at work."""
+
+
+class Session:
+    """Everything that exists only while a worker runs."""
+
+    def __init__(
+        self,
+        app: App,
+        config: Config,
+        *,
+        name: str,
+        queues: Sequence[str],
+        inbox: Inbox,
+        on_deliveries: Callable[[Sequence[Delivery]], None] | None,
+    ) -> None:
+        """Raises `ConfigError` and `TransportError`; nothing has been started then."""
+        self.pool = make_pool(config.pool, config.concurrency)
+        refuse_coroutines(app, self.pool, config.pool)
+        transport = app.transport
+        self._inbox = inbox
+        self._executor = Executor(app, worker=name, extend=self._extend)
+        self._keeper = LeaseKeeper(
+            transport,
+            lease=config.lease,
+            clock=app.clock,
+            running=self._executor.running,
+            recall=inbox.recall,
+        )
+        self.fetcher = Fetcher(
+            app,
+            worker=name,
+            queues={queue: config.weight(queue) for queue in queues},
+            lease=config.lease,
+            keeper=self._keeper,
+        )
+        self._lookout = Lookout(transport, queues, inbox.notice)
+        self.loop = Loop(
+            app,
+            Parts(
+                pool=self.pool,
+                inbox=inbox,
+                credit=Credit(self.pool.slots, config.prefetch),
+                fetcher=self.fetcher,
+                lookout=self._lookout,
+                running=self._executor.running,
+            ),
+            worker=name,
+            shutdown_timeout=config.shutdown_timeout,
+            on_deliveries=on_deliveries,
+        )
+        record = describe_worker(
+            app, config, name=name, queues=tuple(queues), slots=self.pool.slots
+        )
+        self._heartbeat = Heartbeat(app, record, self._load)
+        self._ticker = Ticker()
+        # A revoked job that runs is found out by a renewal: not later than with a heartbeat.
+        self._ticker.every(min(config.lease / 3, config.heartbeat_interval), self._keeper.renew)
+        self._ticker.every(config.heartbeat_interval, self._heartbeat.beat)
+
+    def start(self) -> None:
+        """Register and start every thread. Raises `TransportError`."""
+        self._lookout.start()
+        self._heartbeat.register()
+        self._ticker.start()
+        self.pool.start(self._executor.execute, self._inbox.put)
+
+    def end(self) -> int:
+        """After the loop: say the last to the store, leave it, end the threads. The number of
+        jobs that still run."""
+        abandoned = self.loop.leave()
+        self._stop_threads(ABANDON_TIMEOUT if abandoned else JOIN_TIMEOUT)
+        self._heartbeat.deregister()
+        return abandoned
+
+    def crash(self) -> None:
+        """After an error in the loop: end the threads without another word to the store."""
+        self.pool.withdraw()
+        self._stop_threads(ABANDON_TIMEOUT)
+
+    def _stop_threads(self, timeout: float) -> None:
+        self.pool.stop(timeout)
+        self._ticker.stop()
+        self._lookout.stop()
+
+    def _extend(self, delivery: Delivery) -> bool:
+        return self._keeper.extend(delivery)
+
+    def _load(self) -> tuple[int, int]:
+        return len(self._executor.running), self.fetcher.tally.processed
+
+
+def refuse_coroutines(app: App, pool: Pool, kind: str) -> None:
+    """Raises `ConfigError` for a task that the pool cannot run."""
+    for task in app.tasks:
+        if task.is_async and not pool.runs_coroutines:
+            raise ConfigError(
+                f"task {task.name!r} is async def, which the {kind} pool cannot run: "
+                "make it a plain function (asyncio.run inside it works)"
+            )
