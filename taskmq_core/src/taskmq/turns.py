@@ -17,6 +17,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
+        self._present = 0.0  # virtual time of the last turn: no queue in use is behind it
 
     def share(
         self, available: Mapping[str, int], weights: Mapping[str, int], limit: int
@@ -26,11 +27,12 @@ class Turns:
         if len(left) == 1:
             (queue,) = left
             return {queue: min(limit, left[queue])}
-        present = min((self._served[q] for q in left if q in self._served), default=0.0)
+        present = self._present
         served = {queue: max(self._served.get(queue, present), present) for queue in left}
         taken = dict.fromkeys(left, 0)
         while limit > 0 and left:
             queue = min(left, key=lambda name: (served[name], name))
+            self._present = served[queue]
             served[queue] += 1 / weights.get(queue, 1)
             taken[queue] += 1
             left[queue] -= 1

@@ -1,0 +1,72 @@
+"""Storing a batch of jobs: all of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from taskmq.envelope import Envelope, Sealed, fingerprint
+from taskmq.errors import IdempotencyConflict, UnknownDependency
+from taskmq.transport import Enqueued
+
+from . import dependencies
+from .store import Key, Store
+
+__all__ = ["enqueue"]
+
+
+class _Plan(msgspec.Struct):
+    """What a batch would change. Nothing is touched until all of it was found acceptable."""
+
+    jobs: dict[str, Sealed] = {}
+    keys: dict[str, Key] = {}
+
+
+def enqueue(store: Store, batch: Sequence[Sealed], now: float) -> list[Enqueued]:
+    """See `taskmq.transport.Producer.enqueue`."""
+    plan = _Plan()
+    answers = [_accept(store, plan, sealed, now) for sealed in batch]
+    _check_dependencies(store, plan.jobs)
+    for name, key in plan.keys.items():
+        store.keys[name] = key
+        store.key_ends.put(name, key.until)
+    added = [store.add(sealed, now) for sealed in plan.jobs.values()]
+    dependencies.link(store, added, now)
+    return answers
+
+
+def _accept(store: Store, plan: _Plan, sealed: Sealed, now: float) -> Enqueued:
+    envelope = sealed.envelope
+    if envelope.id in store.jobs or envelope.id in plan.jobs:
+        return Enqueued(envelope.id, created=False)
+    if envelope.key is not None:
+        key = Key(envelope.id, fingerprint(envelope), now + envelope.key_ttl)
+        held = plan.keys.get(envelope.key) or store.keys.get(envelope.key)
+        if held is not None and now < held.until:
+            _refuse_another(envelope, key, held)
+            return Enqueued(held.job_id, created=False)
+        plan.keys[envelope.key] = key
+    plan.jobs[envelope.id] = sealed
+    return Enqueued(envelope.id, created=True)
+
+
+def _refuse_another(envelope: Envelope, key: Key, held: Key) -> None:
+    if key.fingerprint != held.fingerprint:
+        raise IdempotencyConflict(
+            f"key {envelope.key!r} stands for job {held.job_id} with another task or other "
+            f"arguments than this call of {envelope.task}; nothing was stored",
+            key=envelope.key or "",
+            job_id=held.job_id,
+        )
+
+
+def _check_dependencies(store: Store, batch: Mapping[str, Sealed]) -> None:
+    for sealed in batch.values():
+        for dependency in sealed.envelope.after:
+            if dependency.job not in batch and dependency.job not in store.jobs:
+                raise UnknownDependency(
+                    f"job {sealed.envelope.id} ({sealed.envelope.task}) waits for job "
+                    f"{dependency.job}, which is neither in its batch nor in the store; "
+                    "nothing was stored"
+                )

@@ -1,0 +1,88 @@
+"""Handing out deliveries, and the housekeeping that comes before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from taskmq.states import Event
+from taskmq.transport import Delivery, Dropped, Reservation
+from taskmq.turns import Turns
+
+from . import endings
+from .job import Job
+from .settle import lose
+from .store import Store
+
+__all__ = ["drop_expired", "reclaim", "reserve", "tidy", "top_priority"]
+
+
+def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:
+    """Bring queues up to date; the jobs that left them so."""
+    dropped: list[Dropped] = []
+    for queue in queues:
+        dropped += [_dropped(job) for job in reclaim(store, queue, now) if job.dead_reason]
+    dropped += [_dropped(job) for job in drop_expired(store, queues, now)]
+    store.promote(queues, now)
+    return dropped
+
+
+def reclaim(store: Store, queue: str, now: float, limit: int | None = None) -> list[Job]:
+    """Take back the jobs whose lease has ended."""
+    taken = [store.jobs[id] for id in store.lanes[queue].leased.due(now, limit)]
+    for job in taken:
+        job.parked_reason = job.parked_at = job.park_ttl = None
+        ended_at = now if job.lease_until is None else job.lease_until
+        lose(store, job, Event.RECLAIM, now, visible_at=ended_at, why="its lease ended")
+    return taken
+
+
+def drop_expired(
+    store: Store, queues: Iterable[str], now: float, limit: int | None = None
+) -> list[Job]:
+    """End the jobs that nobody started in time."""
+    expired: list[Job] = []
+    for queue in queues:
+        left = None if limit is None else limit - len(expired)
+        expired += [store.jobs[id] for id in store.lanes[queue].expiring.due(now, left)]
+    endings.end_all(store, expired, Event.EXPIRE, now)
+    return expired
+
+
+def reserve(store: Store, turns: Turns, wanted: Reservation, now: float) -> list[Delivery]:
+    """The most urgent ready jobs: by priority, then by turns of the queues, then in store order."""
+    deliveries: list[Delivery] = []
+    while (left := wanted.limit - len(deliveries)) > 0:
+        priority = top_priority(store, wanted.queues)
+        if priority is None:
+            break
+        shares = turns.share(_available(store, wanted.queues, priority), wanted.queues, left)
+        for queue, count in shares.items():
+            line = store.lanes[queue].ready[priority]
+            jobs = [store.jobs[line.pop()] for _ in range(count)]
+            deliveries += [_lease(store, job, wanted, now) for job in jobs]
+    return deliveries
+
+
+def top_priority(store: Store, queues: Iterable[str]) -> int | None:
+    """The highest priority that is ready in any of these queues."""
+    tops = (store.lanes[queue].top_priority() for queue in queues)
+    return max((top for top in tops if top is not None), default=None)
+
+
+def _available(store: Store, queues: Mapping[str, int], priority: int) -> dict[str, int]:
+    return {queue: len(store.lanes[queue].ready.get(priority, ())) for queue in queues}
+
+
+def _lease(store: Store, job: Job, wanted: Reservation, now: float) -> Delivery:
+    job.token = store.next_token()
+    job.settled_as = None
+    job.deliveries += 1
+    job.started_at = now
+    job.worker = wanted.worker
+    job.lease_until = now + wanted.lease
+    store.move(job, Event.RESERVE, now)
+    return job.delivery()
+
+
+def _dropped(job: Job) -> Dropped:
+    return Dropped(job.id, job.task, job.queue, job.dead_reason or "expired")

@@ -1,0 +1,260 @@
+"""The port, implemented: a lock, the time, and one call for each operation."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from taskmq.clock import Clock
+from taskmq.envelope import Sealed
+from taskmq.errors import ConfigError
+from taskmq.records import JobFilter, JobRecord, MaintenanceReport, QueueStats, WorkerRecord
+from taskmq.states import TERMINAL, Event, JobState
+from taskmq.transport import (
+    Capabilities,
+    Delivery,
+    Enqueued,
+    Exchange,
+    LeaseStatus,
+    Listener,
+    Reservation,
+    Settled,
+    Settlement,
+)
+from taskmq.turns import Turns
+
+from . import dependencies, endings, upkeep
+from .enqueue import enqueue
+from .listener import MemoryListener
+from .reserve import reserve, tidy, top_priority
+from .settle import settle
+from .store import Lease, Store
+
+__all__ = ["MemoryTransport", "from_url"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CAPABILITIES = Capabilities(
+    durable=False,
+    shared=False,
+    limitations=("jobs live in this process and are lost with it",),
+)
+
+
+def from_url(url: str, *, clock: Clock) -> MemoryTransport:
+    """A new, empty store. Raises `ConfigError` if the URL says more than ``memory://``."""
+    if url.partition("://")[2].strip("/"):
+        raise ConfigError(f"{url!r}: a memory store has no name or options; write memory://")
+    return MemoryTransport(clock)
+
+
+def _atomic(
+    method: Callable[Concatenate[MemoryTransport, P], R],
+) -> Callable[Concatenate[MemoryTransport, P], R]:
+    """Run a method under the lock: other threads see all of its effects or none."""
+
+    @functools.wraps(method)
+    def locked(self: MemoryTransport, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class MemoryTransport:
+    """A `taskmq.transport.Transport` for one process.
+
+    >>> transport = MemoryTransport(SystemClock())
+    >>> transport.stats()
+    []
+    """
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._store = Store()
+        self._turns = Turns()
+
+    # -- producers ---------------------------------------------------------------------------
+
+    @_atomic
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        return enqueue(self._store, sealed, self._clock.now())
+
+    # -- workers -----------------------------------------------------------------------------
+
+    @_atomic
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        store, now = self._store, self._clock.now()
+        settled = [settle(store, settlement, now) for settlement in settlements]
+        if reservation is None:
+            return Exchange(settled=settled)
+        queues = reservation.queues
+        dropped = tidy(store, queues, now)
+        deliveries = reserve(store, self._turns, reservation, now)
+        due = [store.lanes[queue].next_due_at() for queue in queues]
+        return Exchange(
+            settled=settled,
+            deliveries=deliveries,
+            dropped=dropped,
+            next_due_at=min((at for at in due if at is not None), default=None),
+            waiting_priority=top_priority(store, queues),
+        )
+
+    def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
+        return self.exchange((), reservation).deliveries
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        return self.exchange(settlements).settled
+
+    @_atomic
+    def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
+        lease_until = self._clock.now() + lease
+        return [self._extend(delivery, lease_until) for delivery in deliveries]
+
+    def _extend(self, delivery: Delivery, lease_until: float) -> LeaseStatus:
+        job = self._store.jobs.get(delivery.job_id)
+        if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
+            return LeaseStatus.LOST
+        self._store.extend(job, lease_until)
+        return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
+
+    @_atomic
+    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
+        listener = MemoryListener(queues, jobs, self._stop_listening)
+        self._store.signals.subscribe(listener)
+        return listener
+
+    @_atomic
+    def _stop_listening(self, listener: MemoryListener) -> None:
+        self._store.signals.unsubscribe(listener)
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    @_atomic
+    def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        found = (self._store.jobs.get(job_id) for job_id in job_ids)
+        return [job.record() if job else None for job in found]
+
+    @_atomic
+    def find(self, filter: JobFilter) -> list[JobRecord]:
+        return [job.record() for job in upkeep.find(self._store, filter)]
+
+    @_atomic
+    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+        found = [self._store.jobs.get(job_id) for job_id in job_ids]
+        answers = [job is not None and job.state not in TERMINAL for job in found]
+        open_jobs = [job for job in found if job is not None and job.state not in TERMINAL]
+        for job in open_jobs:
+            job.cancel_requested = job.state is JobState.RUNNING
+        unstarted = {job.id: job for job in open_jobs if job.state is not JobState.RUNNING}
+        endings.end_all(self._store, list(unstarted.values()), Event.REVOKE, self._clock.now())
+        return answers
+
+    @_atomic
+    def forget(self, job_ids: Sequence[str]) -> int:
+        return self._delete(job_ids, TERMINAL - {JobState.FAILED})
+
+    @_atomic
+    def stats(self, queues: Sequence[str] | None = None) -> list[QueueStats]:
+        names = sorted(set(self._store.lanes if queues is None else queues))
+        self._store.promote(names, self._clock.now())
+        every = [upkeep.stats_of(self._store, name) for name in names]
+        return [s for s in every if queues is not None or s != QueueStats(queue=s.queue)]
+
+    @_atomic
+    def purge(self, queue: str) -> int:
+        lanes, now = self._store.lanes[queue], self._clock.now()
+        ids = [id for line in (*lanes.ready.values(), lanes.delayed) for id in line]
+        for job_id in ids:
+            job = self._store.jobs[job_id]
+            endings.discard(self._store, job, now)
+            self._store.free_key(job)
+        return len(ids)
+
+    # -- dead letters ------------------------------------------------------------------------
+
+    @_atomic
+    def replay(self, job_ids: Sequence[str], envelopes: Mapping[str, Sealed]) -> list[bool]:
+        now = self._clock.now()
+        return [self._replay(job_id, envelopes.get(job_id), now) for job_id in job_ids]
+
+    def _replay(self, job_id: str, envelope: Sealed | None, now: float) -> bool:
+        job = self._store.jobs.get(job_id)
+        if job is None or job.state is not JobState.FAILED:
+            return False
+        if envelope is not None:
+            self._store.replace(job, envelope, now)
+        job.note(Event.REPLAY, now)
+        job.begin_again(now)
+        self._store.move(job, Event.REPLAY, now)
+        dependencies.restore(self._store, job, now)
+        return True
+
+    @_atomic
+    def bury(self, job_ids: Sequence[str]) -> int:
+        return self._delete(job_ids, frozenset({JobState.FAILED}))
+
+    def _delete(self, job_ids: Sequence[str], states: frozenset[JobState]) -> int:
+        now, deleted = self._clock.now(), 0
+        for job_id in job_ids:
+            job = self._store.jobs.get(job_id)
+            if job is not None and job.state in states:
+                endings.discard(self._store, job, now)
+                deleted += 1
+        return deleted
+
+    # -- workers and leaders -----------------------------------------------------------------
+
+    @_atomic
+    def register(self, worker: WorkerRecord) -> None:
+        self._store.workers[worker.id] = worker
+
+    @_atomic
+    def deregister(self, worker_id: str) -> None:
+        self._store.workers.pop(worker_id, None)
+
+    @_atomic
+    def workers(self) -> list[WorkerRecord]:
+        return [worker for _, worker in sorted(self._store.workers.items())]
+
+    @_atomic
+    def unpark(self, tasks: Sequence[str]) -> int:
+        now, wanted = self._clock.now(), frozenset(tasks)
+        parked = [self._store.jobs[id] for id in self._store.parked]
+        chosen = [job for job in parked if job.task in wanted and job.visible_at > now]
+        for job in chosen:
+            self._store.reschedule(job, now, visible_at=now)
+        return len(chosen)
+
+    @_atomic
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
+        now, held = self._clock.now(), self._store.leases.get(name)
+        if held is not None and held.owner != owner and now < held.until:
+            return False
+        self._store.leases[name] = Lease(owner, now + ttl)
+        return True
+
+    @_atomic
+    def surrender(self, name: str, owner: str) -> bool:
+        held = self._store.leases.get(name)
+        if held is None or held.owner != owner or held.until <= self._clock.now():
+            return False
+        del self._store.leases[name]
+        return True
+
+    # -- upkeep ------------------------------------------------------------------------------
+
+    @_atomic
+    def maintain(self, limit: int = 1000) -> MaintenanceReport:
+        return upkeep.maintain(self._store, self._clock.now(), limit)
+
+    def close(self) -> None:
+        """Nothing to release: the store lives as long as this object."""

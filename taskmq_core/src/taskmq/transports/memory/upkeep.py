@@ -1,0 +1,93 @@
+"""Housekeeping that no worker waits for, and the reports about what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from taskmq.records import JobFilter, MaintenanceReport, QueueStats
+
+from . import endings
+from .job import Job
+from .reserve import drop_expired, reclaim
+from .store import Store
+
+__all__ = ["find", "maintain", "stats_of"]
+
+
+def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
+    """See `taskmq.transport.Transport.maintain`."""
+    reclaimed: list[Job] = []
+    queues = list(store.lanes)
+    for queue in queues:
+        reclaimed += reclaim(store, queue, now, limit - len(reclaimed))
+    expired = drop_expired(store, queues, now, limit)
+    forsaken = [store.jobs[id] for id in store.parked.due(now, limit)]
+    for job in forsaken:
+        endings.give_up(store, job, job.parked_reason or "parked", now)
+    past = [store.jobs[id] for id in store.finished.due(now, limit)]
+    for job in past:
+        endings.discard(store, job, now)
+    ended_keys = store.key_ends.due(now, limit)
+    for key in ended_keys:
+        del store.keys[key]
+    return MaintenanceReport(
+        reclaimed=len(reclaimed),
+        expired=len(expired),
+        dead=len(forsaken) + sum(job.dead_reason is not None for job in reclaimed),
+        purged=len(past),
+        keys_purged=len(ended_keys),
+    )
+
+
+def stats_of(store: Store, queue: str) -> QueueStats:
+    """Depths of one queue, which was brought up to date before."""
+    lanes = store.lanes[queue]
+    ready = {priority: len(line) for priority, line in lanes.ready.items() if line}
+    jobs = store.jobs
+    return QueueStats(
+        queue=queue,
+        ready=sum(ready.values()),
+        delayed=len(lanes.delayed),
+        running=len(lanes.leased),
+        waiting=len(lanes.waiting),
+        parked=sum(jobs[id].parked_at is not None for id in lanes.delayed),
+        dead=len(lanes.dead),
+        oldest_ready_at=min(
+            (jobs[id].visible_at for line in lanes.ready.values() for id in line), default=None
+        ),
+        ready_by_priority=ready,
+    )
+
+
+def find(store: Store, wanted: JobFilter) -> list[Job]:
+    """Jobs that match a filter, in store order."""
+    found: list[Job] = []
+    for job in _candidates(store, wanted):
+        if len(found) >= wanted.limit:
+            break
+        if _matches(job, wanted):
+            found.append(job)
+    return found
+
+
+def _candidates(store: Store, wanted: JobFilter) -> Iterable[Job]:
+    jobs: Iterable[Job] = store.jobs.values()
+    if wanted.ids:
+        known = (store.jobs.get(id) for id in set(wanted.ids))
+        jobs = sorted((job for job in known if job), key=lambda job: job.sequence)
+    if wanted.after is None:
+        return jobs
+    if wanted.after not in store.jobs:
+        return ()
+    behind = store.jobs[wanted.after].sequence
+    return (job for job in jobs if job.sequence > behind)
+
+
+def _matches(job: Job, wanted: JobFilter) -> bool:
+    return (
+        (not wanted.states or job.state in wanted.states)
+        and (wanted.queue is None or job.queue == wanted.queue)
+        and (wanted.task is None or job.task == wanted.task)
+        and (wanted.dead is None or (job.dead_reason is not None) == wanted.dead)
+        and (wanted.parked is None or (job.parked_reason is not None) == wanted.parked)
+    )
