@@ -40,7 +40,10 @@ def _module_for(scheme: str) -> object:
         return importlib.import_module(BUILT_IN[scheme])
     installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if scheme in installed:
-        return installed[scheme].load()
+        try:
+            return installed[scheme].load()
+        except ImportError as error:
+            raise ConfigError(f"the transport for {scheme}:// cannot be loaded: {error}") from error
     known = sorted({*BUILT_IN, *installed})
     raise ConfigError(
         f"no transport for {scheme}://{nearest(scheme, known)} (there are: "

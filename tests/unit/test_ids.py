@@ -1,0 +1,48 @@
+"""Job ids are ULIDs."""
+
+import multiprocessing
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmq.ids import ALPHABET, ULID_LENGTH, new_id, timestamp_of
+
+
+@given(st.integers(min_value=0, max_value=2**48 - 1))
+def test_an_id_holds_its_time_to_the_millisecond(milliseconds: int) -> None:
+    made = new_id(milliseconds / 1000)
+    assert len(made) == ULID_LENGTH
+    assert set(made) <= set(ALPHABET)
+    assert abs(timestamp_of(made) - milliseconds / 1000) <= 0.001
+
+
+def test_ids_sort_by_time() -> None:
+    assert new_id(1.0) < new_id(1.5) < new_id(1_000.0) < new_id(2_000_000_000.0)
+
+
+def test_without_a_time_it_is_now() -> None:
+    before = time.time()
+    assert before - 0.001 <= timestamp_of(new_id()) <= time.time()
+
+
+def test_ids_of_one_instant_differ() -> None:
+    assert len({new_id(1.0) for _ in range(10_000)}) == 10_000
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of it under xdist
+def test_a_forked_child_draws_other_ids() -> None:
+    context = multiprocessing.get_context("fork")
+    parent, child = context.Pipe()
+    process = context.Process(target=lambda: child.send(new_id(1.0)))
+    process.start()
+    other = parent.recv()
+    process.join(10)
+    assert other != new_id(1.0)
+
+
+@pytest.mark.parametrize("text", ["", "short", "U" * 26, "0" * 27])
+def test_what_is_no_ulid_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a ULID"):
+        timestamp_of(text)
