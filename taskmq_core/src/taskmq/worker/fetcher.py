@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 
 from taskmq.app import App
@@ -13,6 +12,7 @@ from taskmq.transport import Dropped, Exchange, Reservation, Settled, Settlement
 
 from .backoff import Backoff
 from .lease import LeaseKeeper
+from .pace import REAL, Pace
 from .report import Tally
 
 __all__ = ["Fetcher"]
@@ -27,7 +27,7 @@ class Fetcher:
     """Settles the finished and reserves the next, in one call, for one worker.
 
     A store that does not answer costs nothing but time: settlements stay in ``unsent``, and
-    ``resume_at`` (``time.monotonic()``) says when to try again.
+    ``resume_at`` (``pace.monotonic()``) says when to try again.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Fetcher:
         queues: Mapping[str, int],
         lease: float,
         keeper: LeaseKeeper,
+        pace: Pace = REAL,
     ) -> None:
         self.unsent: list[Settlement] = []
         self.resume_at = 0.0
@@ -48,7 +49,8 @@ class Fetcher:
         self._queues = queues
         self._lease = lease
         self._keeper = keeper
-        self._backoff = Backoff()
+        self._monotonic = pace.monotonic
+        self._backoff = Backoff(pace.draw)
         self._down_since = 0.0
 
     def exchange(self, limit: int | None) -> Exchange | None:
@@ -121,9 +123,9 @@ class Fetcher:
 
     def _failed(self, error: Exception) -> None:
         delay = self._backoff.next()
-        self.resume_at = time.monotonic() + delay
+        self.resume_at = self._monotonic() + delay
         if self._backoff.failures == 1:
-            self._down_since = time.monotonic()
+            self._down_since = self._monotonic()
             logger.warning("the store does not answer, trying until it does: %s", error)
         if self._app.emitter.active:
             self._app.emitter.emit(
@@ -138,7 +140,7 @@ class Fetcher:
     def _recovered(self) -> None:
         logger.info(
             "the store answers again, after %.1f s and %d attempts",
-            time.monotonic() - self._down_since,
+            self._monotonic() - self._down_since,
             self._backoff.failures,
         )
         self._backoff.reset()

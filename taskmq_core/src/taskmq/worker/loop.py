@@ -11,7 +11,6 @@ still. Instants that the store gave are compared with the app's clock.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ from .credit import GATHER, Credit
 from .fetcher import Fetcher
 from .inbox import Inbox
 from .lookout import Lookout
+from .pace import REAL, Pace
 
 __all__ = ["Loop", "Parts"]
 
@@ -51,6 +51,7 @@ class Parts:
     lookout: Lookout
     running: dict[str, TaskContext]
     """Contexts of what runs now, by job id; kept by the executor."""
+    pace: Pace = REAL
 
 
 class Loop:
@@ -72,6 +73,7 @@ class Loop:
         self._fetcher = parts.fetcher
         self._lookout = parts.lookout
         self._running = parts.running
+        self._monotonic = parts.pace.monotonic
         self._worker = worker
         self._shutdown_timeout = shutdown_timeout
         self._on_deliveries = on_deliveries
@@ -91,24 +93,30 @@ class Loop:
     def run(self, *, until_idle: bool = False, deadline: float | None = None) -> None:
         """Until told to stop; with ``until_idle``, or until nothing is left to do now.
 
-        Raises ``TimeoutError`` if it is not idle at ``deadline`` (``time.monotonic()``), and what
+        Raises ``TimeoutError`` if it is not idle at ``deadline`` (``pace.monotonic()``), and what
         `Fetcher.exchange` raises.
         """
         while not self._inbox.stop_now:
-            self._collect()
-            if self._inbox.stop and self._leave_at is None:
-                self._begin_to_stop()
-            self._give_back()
-            if self._wants_exchange():
-                self._exchange()
-            if self._is_finished(until_idle):
+            if self.step(until_idle=until_idle, deadline=deadline):
                 return
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"worker {self._worker} is not idle: {self.in_pool} jobs run")
-            self._maintain()
-            self._pool.turn()
             self._wait(deadline)
         self._begin_to_stop()
+
+    def step(self, *, until_idle: bool = False, deadline: float | None = None) -> bool:
+        """One round, without the wait at its end; whether it was the last. See `run`."""
+        self._collect()
+        if self._inbox.stop and self._leave_at is None:
+            self._begin_to_stop()
+        self._give_back()
+        if self._wants_exchange():
+            self._exchange()
+        if self._is_finished(until_idle):
+            return True
+        if deadline is not None and self._monotonic() >= deadline:
+            raise TimeoutError(f"worker {self._worker} is not idle: {self.in_pool} jobs run")
+        self._maintain()
+        self._pool.turn()
+        return False
 
     def leave(self) -> int:
         """Say the last to the store; the number of jobs that are still running."""
@@ -124,7 +132,7 @@ class Loop:
         outcomes = self._inbox.take()
         if outcomes:
             self.in_pool -= len(outcomes)
-            self._moved_at = time.monotonic()
+            self._moved_at = self._monotonic()
             self._fetcher.unsent += [outcome.settlement for outcome in outcomes]
             self._credit.observe(len(outcomes), sum([outcome.runtime for outcome in outcomes]))
         if self._inbox.take_notice():
@@ -134,7 +142,7 @@ class Loop:
             self._look = True
 
     def _wants_exchange(self) -> bool:
-        if self._fetcher.resume_at and time.monotonic() < self._fetcher.resume_at:
+        if self._fetcher.resume_at and self._monotonic() < self._fetcher.resume_at:
             return False
         if self._fetcher.unsent:
             return True
@@ -171,7 +179,7 @@ class Loop:
 
     def _submit(self, deliveries: Sequence[Delivery]) -> None:
         self.in_pool += len(deliveries)
-        self._moved_at = time.monotonic()
+        self._moved_at = self._monotonic()
         if self._on_deliveries:
             self._on_deliveries(deliveries)
         last = deliveries[-1].priority
@@ -193,7 +201,7 @@ class Loop:
             return
         if len(self._inbox):
             return
-        now = time.monotonic()
+        now = self._monotonic()
         until = [self._maintain_at]
         if deadline is not None:
             until.append(deadline)
@@ -213,7 +221,7 @@ class Loop:
 
     def _is_finished(self, until_idle: bool) -> bool:
         if self.in_pool or self._fetcher.unsent or len(self._inbox):
-            return self._leave_at is not None and time.monotonic() >= self._leave_at
+            return self._leave_at is not None and self._monotonic() >= self._leave_at
         if self._leave_at is not None:
             return True
         return until_idle and not self._look and not self._fetcher.resume_at
@@ -223,7 +231,7 @@ class Loop:
     def _begin_to_stop(self) -> None:
         """Reserve nothing more; what has not started goes back at once."""
         if self._leave_at is None:
-            self._leave_at = time.monotonic() + self._shutdown_timeout
+            self._leave_at = self._monotonic() + self._shutdown_timeout
         self._release(self._pool.withdraw(), "the worker stops")
 
     def _give_back(self) -> None:
@@ -233,7 +241,7 @@ class Loop:
         unstarted = self._pool.unstarted()
         if not unstarted or self._leave_at is not None:
             return
-        stalled = time.monotonic() - self._moved_at >= self._credit.long
+        stalled = self._monotonic() - self._moved_at >= self._credit.long
         stuck = min(self.in_pool, self._pool.slots) if stalled else self._stuck()
         surplus = self._credit.surplus(unstarted, stuck)
         if surplus:
@@ -241,7 +249,7 @@ class Loop:
             kept = max(0, len(held) - surplus)
             self._keep_or_release(held[:kept], held[kept:], "the jobs before it take long")
         if stalled:
-            self._moved_at = time.monotonic()
+            self._moved_at = self._monotonic()
 
     def _release_below(self, priority: int) -> None:
         held = self._pool.withdraw()
@@ -295,7 +303,7 @@ class Loop:
         return sum([context.started_at < before for context in contexts])
 
     def _maintain(self) -> None:
-        now = time.monotonic()
+        now = self._monotonic()
         if now < self._maintain_at or now < self._fetcher.resume_at:
             return
         processed = self._fetcher.tally.processed

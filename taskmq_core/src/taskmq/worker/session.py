@@ -18,6 +18,7 @@ from .inbox import Inbox
 from .lease import LeaseKeeper
 from .lookout import Lookout
 from .loop import Loop, Parts
+from .pace import REAL, Pace
 from .ticker import Ticker
 
 __all__ = ["Session"]
@@ -40,6 +41,7 @@ class Session:
         queues: Sequence[str],
         inbox: Inbox,
         on_deliveries: Callable[[Sequence[Delivery]], None] | None,
+        pace: Pace = REAL,
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
         self.pool = make_pool(config.pool, config.concurrency)
@@ -47,7 +49,7 @@ class Session:
         transport = app.transport
         self._inbox = inbox
         self._executor = Executor(app, worker=name, extend=self._extend)
-        self._keeper = LeaseKeeper(
+        self.keeper = LeaseKeeper(
             transport,
             lease=config.lease,
             clock=app.clock,
@@ -59,7 +61,8 @@ class Session:
             worker=name,
             queues={queue: config.weight(queue) for queue in queues},
             lease=config.lease,
-            keeper=self._keeper,
+            keeper=self.keeper,
+            pace=pace,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
         self.loop = Loop(
@@ -71,6 +74,7 @@ class Session:
                 fetcher=self.fetcher,
                 lookout=self._lookout,
                 running=self._executor.running,
+                pace=pace,
             ),
             worker=name,
             shutdown_timeout=config.shutdown_timeout,
@@ -79,17 +83,22 @@ class Session:
         record = describe_worker(
             app, config, name=name, queues=tuple(queues), slots=self.pool.slots
         )
-        self._heartbeat = Heartbeat(app, record, self._load)
+        self.heartbeat = Heartbeat(app, record, self._load)
         self._ticker = Ticker()
         # A revoked job that runs is found out by a renewal: not later than with a heartbeat.
-        self._ticker.every(min(config.lease / 3, config.heartbeat_interval), self._keeper.renew)
-        self._ticker.every(config.heartbeat_interval, self._heartbeat.beat)
+        self._ticker.every(min(config.lease / 3, config.heartbeat_interval), self.keeper.renew)
+        self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
 
     def start(self) -> None:
         """Register and start every thread. Raises `TransportError`."""
         self._lookout.start()
-        self._heartbeat.register()
+        self.enter()
         self._ticker.start()
+
+    def enter(self) -> None:
+        """Register, and start the pool: all of a start that needs no thread of the worker's own.
+        A simulation leaves it at that, and steps the loop, the keeper and the heartbeat itself."""
+        self.heartbeat.register()
         self.pool.start(self._executor.execute, self._inbox.put)
 
     def end(self) -> int:
@@ -97,7 +106,7 @@ class Session:
         jobs that still run."""
         abandoned = self.loop.leave()
         self._stop_threads(ABANDON_TIMEOUT if abandoned else JOIN_TIMEOUT)
-        self._heartbeat.deregister()
+        self.heartbeat.deregister()
         return abandoned
 
     def crash(self) -> None:
@@ -111,7 +120,7 @@ class Session:
         self._lookout.stop()
 
     def _extend(self, delivery: Delivery) -> bool:
-        return self._keeper.extend(delivery)
+        return self.keeper.extend(delivery)
 
     def _load(self) -> tuple[int, int]:
         return len(self._executor.running), self.fetcher.tally.processed
