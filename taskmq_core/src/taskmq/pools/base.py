@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Protocol
 
 from taskmq.executor import Outcome
-from taskmq.transport import Delivery
+from taskmq.transport import Delivery, Nack
 
-__all__ = ["Done", "Execute", "Pool", "run_one"]
+__all__ = ["Done", "Execute", "Pool", "came_to_nothing", "run_one"]
+
+logger = logging.getLogger("taskmq.pools")
 
 Execute = Callable[[Delivery], Outcome]
-"""Runs one delivery to its end. Must not raise, and must be callable from any thread."""
+"""Runs one delivery to its end. Raises nothing but ``KeyboardInterrupt``; callable from any
+thread."""
 
 Done = Callable[[Outcome], None]
 """Takes an outcome. Called in whatever thread the delivery ran in."""
@@ -56,5 +60,17 @@ class Pool(Protocol):
 
 
 def run_one(execute: Execute, delivery: Delivery) -> Outcome:
-    """Run in a context of its own: context variables set by a job end with it."""
-    return copy_context().run(execute, delivery)
+    """Run in a context of its own: context variables set by a job end with it.
+
+    An error of the machinery around the task gives the job back, counted as a lost worker is.
+    """
+    try:
+        return copy_context().run(execute, delivery)
+    except Exception as error:
+        return came_to_nothing(delivery, error)
+
+
+def came_to_nothing(delivery: Delivery, error: BaseException) -> Outcome:
+    """The outcome of a run that ended in no outcome."""
+    logger.error("job %s could not be run to its end", delivery.job_id, exc_info=error)
+    return Outcome(Nack(delivery, detail=f"{type(error).__name__}: {error}"))

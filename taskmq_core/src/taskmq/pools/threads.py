@@ -10,7 +10,6 @@ work.
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 import time
 from collections import deque
@@ -18,11 +17,9 @@ from collections.abc import Sequence
 
 from taskmq.transport import Delivery
 
-from .base import Done, Execute, run_one
+from .base import Done, Execute, came_to_nothing, run_one
 
 __all__ = ["ThreadPool"]
-
-logger = logging.getLogger("taskmq.pools")
 
 
 class ThreadPool:
@@ -98,7 +95,11 @@ class ThreadPool:
                     return
                 self._sleep(bell)
                 continue
-            done(run_one(execute, delivery))
+            try:
+                outcome = run_one(execute, delivery)
+            except BaseException as error:  # an interrupt belongs to the main thread, not here
+                outcome = came_to_nothing(delivery, error)
+            done(outcome)
 
     def _sleep(self, bell: threading.Lock) -> None:
         """Block until there may be something to do."""

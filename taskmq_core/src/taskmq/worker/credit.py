@@ -49,16 +49,16 @@ class Credit:
         ahead = self._per_slot() * (self.slots - stuck)
         return min(self._ceiling, self.slots + ahead)
 
-    def surplus(self, unstarted: int, stuck: int) -> int:
+    def surplus(self, held: int, unstarted: int, stuck: int) -> int:
         """How many of the unstarted deliveries another worker should have instead.
 
         None while they will all start within twice the horizon: a small error of the average must
-        not send jobs back and forth.
+        not send jobs back and forth. ``held`` counts running and unstarted ones.
         """
         moving = self.slots - stuck
-        if self.mean is not None and unstarted * self.mean <= self.long * moving:
+        if moving and self.mean is not None and unstarted * self.mean <= self.long * moving:
             return 0
-        return max(0, unstarted - self._per_slot() * moving)
+        return max(0, min(unstarted, held - self.target(stuck)))
 
     def batch(self, running: int) -> int:
         """How many outcomes are worth waiting for (at most `GATHER`) before settling them.

@@ -36,6 +36,7 @@ MAINTENANCE_INTERVAL = 5.0
 IDLE_MAINTENANCE_INTERVAL = 60.0
 AGAIN_AT_ONCE = 0.05
 """Seconds until the next maintenance if the last one left something to do."""
+FOREVER = float("inf")
 PAST_DUE = 0.01
 """Seconds to wait if the store says that something was due already."""
 
@@ -201,23 +202,20 @@ class Loop:
             return
         if len(self._inbox):
             return
-        now = self._monotonic()
-        until = [self._maintain_at]
-        if deadline is not None:
-            until.append(deadline)
-        if self._leave_at is not None:
-            until.append(self._leave_at)
+        until = [deadline or FOREVER, self._leave_at or FOREVER]
         if self._pool.unstarted():
             until.append(self._moved_at + self._credit.long)
-        if self._fetcher.resume_at > now:
+        if self._fetcher.resume_at > self._monotonic():
             until.append(self._fetcher.resume_at)
-        elif self._leave_at is None and self._room(self._stuck()):
-            if self._look:
-                return
-            if self._due_at is not None:
-                until.append(now + max(0.0, self._due_at - self._app.clock.now()))
-            self._lookout.watch()
-        self._inbox.wait(max(0.0, min(until) - now))
+        else:
+            until.append(self._maintain_at)
+            if self._leave_at is None and self._room(self._stuck()):
+                if self._look:
+                    return
+                if self._due_at is not None:
+                    until.append(self._monotonic() + self._due_at - self._app.clock.now())
+                self._lookout.watch()
+        self._inbox.wait(max(0.0, min(until) - self._monotonic()))
 
     def _is_finished(self, until_idle: bool) -> bool:
         if self.in_pool or self._fetcher.unsent or len(self._inbox):
@@ -242,8 +240,8 @@ class Loop:
         if not unstarted or self._leave_at is not None:
             return
         stalled = self._monotonic() - self._moved_at >= self._credit.long
-        stuck = min(self.in_pool, self._pool.slots) if stalled else self._stuck()
-        surplus = self._credit.surplus(unstarted, stuck)
+        stuck = self.in_pool - unstarted if stalled else self._stuck()
+        surplus = self._credit.surplus(self.in_pool, unstarted, stuck)
         if surplus:
             held = self._pool.withdraw()
             kept = max(0, len(held) - surplus)

@@ -1,0 +1,200 @@
+"""What every pool promises: order, exactly one fate per delivery, isolation, an end."""
+
+import contextvars
+import random
+import threading
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from taskmq.errors import ConfigError
+from taskmq.executor import Outcome
+from taskmq.pools import Pool, SoloPool, ThreadPool, make_pool
+from taskmq.transport import Ack, Delivery
+
+DEADLINE = 10.0
+FIRST = Delivery(
+    job_id="0",
+    queue="default",
+    priority=0,
+    envelope=b"{}",
+    token=1,
+    attempt=1,
+    deliveries=1,
+    reclaims=0,
+    yields=0,
+    lease_until=0.0,
+)
+
+
+def deliveries(count: int) -> list[Delivery]:
+    return [msgspec.structs.replace(FIRST, job_id=str(number)) for number in range(count)]
+
+
+class Finished:
+    """Collects job ids of outcomes, and tells when there are as many as expected."""
+
+    def __init__(self, expected: int) -> None:
+        self.ids: list[str] = []
+        self.all = threading.Event()
+        self._expected = expected
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.ids.append(outcome.settlement.delivery.job_id)
+        if len(self.ids) >= self._expected:
+            self.all.set()
+
+
+def ack(delivery: Delivery) -> Outcome:
+    return Outcome(Ack(delivery))
+
+
+def blocking(started: threading.Event, release: threading.Event) -> Callable[[Delivery], Outcome]:
+    def execute(delivery: Delivery) -> Outcome:
+        started.set()
+        assert release.wait(DEADLINE)
+        return ack(delivery)
+
+    return execute
+
+
+@pytest.fixture(params=[SoloPool, lambda: ThreadPool(1), lambda: ThreadPool(4)])
+def pool(request: pytest.FixtureRequest) -> Pool:
+    made: Pool = request.param()
+    return made
+
+
+def test_every_delivery_ends_once(pool: Pool) -> None:
+    done = Finished(1000)
+    pool.start(ack, done)
+    for batch in range(10):
+        pool.submit(deliveries(1000)[batch * 100 : batch * 100 + 100])
+        pool.turn()
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+    assert sorted(done.ids) == sorted(d.job_id for d in deliveries(1000))
+
+
+@pytest.mark.parametrize("make", [SoloPool, lambda: ThreadPool(1)])
+def test_one_slot_keeps_the_order(make: Callable[[], Pool]) -> None:
+    pool, done = make(), Finished(300)
+    pool.start(ack, done)
+    pool.submit(deliveries(300))
+    pool.turn()
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+    assert done.ids == [str(number) for number in range(300)]
+
+
+def test_context_variables_of_a_job_end_with_it(pool: Pool) -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
+    seen, done = list[str](), Finished(20)
+
+    def execute(delivery: Delivery) -> Outcome:
+        seen.append(variable.get())
+        variable.set("dirty")
+        return ack(delivery)
+
+    pool.start(execute, done)
+    pool.submit(deliveries(20))
+    pool.turn()
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+    assert seen == ["clean"] * 20
+
+
+def test_withdrawn_deliveries_never_start() -> None:
+    pool, done = ThreadPool(1), Finished(1)
+    started, release = threading.Event(), threading.Event()
+    pool.start(blocking(started, release), done)
+    pool.submit(deliveries(5))
+    assert started.wait(DEADLINE)
+    assert pool.unstarted() == 4
+    assert [d.job_id for d in pool.withdraw()] == ["1", "2", "3", "4"]
+    assert pool.unstarted() == 0
+    release.set()
+    assert pool.stop(DEADLINE)
+    assert done.ids == ["0"]
+
+
+def test_each_is_started_or_withdrawn_whatever_the_timing() -> None:
+    pool, done, withdrawn, total = ThreadPool(4), Finished(1), list[str](), 0
+    pool.start(ack, done)
+    chance = random.Random(7)
+    for size in [chance.randint(1, 40) for _ in range(400)]:
+        pool.submit([msgspec.structs.replace(FIRST, job_id=f"{total + n}") for n in range(size)])
+        total += size
+        if chance.random() < 0.5:
+            withdrawn += [d.job_id for d in pool.withdraw()]
+    withdrawn += [d.job_id for d in pool.withdraw()]
+    assert pool.stop(DEADLINE)
+    assert len(withdrawn) + len(done.ids) == total
+    assert not set(withdrawn) & set(done.ids)
+
+
+def test_all_slots_work_at_once() -> None:
+    pool, done, barrier = ThreadPool(4), Finished(4), threading.Barrier(4)
+
+    def execute(delivery: Delivery) -> Outcome:
+        barrier.wait(DEADLINE)
+        return ack(delivery)
+
+    pool.start(execute, done)
+    pool.submit(deliveries(4))
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+
+
+def test_slots_that_fell_asleep_wake_for_later_work() -> None:
+    pool = ThreadPool(3)
+    done = Finished(200)
+    pool.start(ack, done)
+    for delivery in deliveries(200):
+        pool.submit([delivery])
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+
+
+def test_stop_says_whether_something_still_runs() -> None:
+    pool, done = ThreadPool(2), Finished(1)
+    started, release = threading.Event(), threading.Event()
+    pool.start(blocking(started, release), done)
+    pool.submit(deliveries(1))
+    assert started.wait(DEADLINE)
+    assert not pool.stop(0.01)
+    release.set()
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+
+
+def test_slots_have_names() -> None:
+    pool, done, names = ThreadPool(1), Finished(1), list[str]()
+
+    def execute(delivery: Delivery) -> Outcome:
+        names.append(threading.current_thread().name)
+        return ack(delivery)
+
+    pool.start(execute, done)
+    pool.submit(deliveries(1))
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+    assert names == ["taskmq-slot-1"]
+
+
+def test_solo_hands_outcomes_over_before_everything_is_done() -> None:
+    pool, done = SoloPool(), Finished(1)
+    pool.start(lambda delivery: Outcome(Ack(delivery), runtime=1.0), done)
+    pool.submit(deliveries(3))
+    pool.turn()
+    assert (done.ids, pool.unstarted()) == (["0"], 2)
+
+
+def test_solo_has_one_slot_whatever_the_concurrency() -> None:
+    assert make_pool("solo", 8).slots == 1
+    assert make_pool("threads", 8).slots == 8
+
+
+def test_unknown_pool_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="no pool 'fibres'"):
+        make_pool("fibres", 1)
