@@ -26,7 +26,7 @@ from .policy import TaskPolicy
 from .registry import Registry
 from .result import Result
 from .task import FunctionTask, Task
-from .transport import Transport
+from .transport import Enqueued, Transport
 
 __all__ = ["App", "task"]
 
@@ -188,7 +188,7 @@ class App:
         sealed = [self.seal(call, now) for call in calls]
         stored = self.transport.enqueue(sealed)
         if self.emitter.active:
-            self._report(sealed, [one.created for one in stored], now)
+            self._report(sealed, stored, now)
         if self._eager is not None:
             self._eager.run(self.transport)
         return [
@@ -285,19 +285,19 @@ class App:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _report(self, sealed: Iterable[Sealed], created: Iterable[bool], now: float) -> None:
+    def _report(self, sealed: Iterable[Sealed], stored: Iterable[Enqueued], now: float) -> None:
         self.emitter.emit(
             *(
                 JobSubmitted(
                     at=now,
-                    job_id=one.envelope.id,
+                    job_id=known.job_id,
                     task=one.envelope.task,
                     queue=one.envelope.queue,
                     trace=one.envelope.trace,
                     key=one.envelope.key,
-                    created=new,
+                    created=known.created,
                 )
-                for one, new in zip(sealed, created, strict=True)
+                for one, known in zip(sealed, stored, strict=True)
             )
         )
 

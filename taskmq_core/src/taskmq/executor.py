@@ -329,6 +329,8 @@ class Executor:
                 )
         elif isinstance(settlement, Defer):
             self._emit(JobDeferred, delivery, envelope, reason="deferred", parked=False)
+        elif isinstance(settlement, Revoke):
+            self._drop(delivery, "revoked", envelope)
 
     def _emit(
         self, kind: Callable[..., Event], delivery: Delivery, envelope: Envelope, **fields: Any
