@@ -27,6 +27,7 @@ class RunningWorker:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self._outcome: list[WorkerReport | BaseException] = []
+        self._seen = False
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -40,10 +41,18 @@ class RunningWorker:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    def end(self) -> None:
+        """Stop hard, if it still runs; an error that no test has seen yet is raised."""
+        self.worker.stop_now()
+        if not self._seen:
+            self.result()
+        self._thread.join(DEADLINE)
+
     def result(self, timeout: float = DEADLINE) -> WorkerReport:
         """The report; raises what `run` raised."""
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the worker did not stop"
+        self._seen = True
         (outcome,) = self._outcome
         if isinstance(outcome, BaseException):
             raise outcome
@@ -68,6 +77,4 @@ def run_worker() -> Iterator[RunWorker]:
 
     yield run
     for running in started:
-        running.worker.stop_now()
-    for running in started:
-        running.result()
+        running.end()

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from taskmq import App, Config, JobState, current_task
+from taskmq import App, Call, Config, JobState, current_task
 from taskmq.events import CollectingSink, JobReleased
 from taskmq.worker import Worker
 
 DEADLINE = 10.0
-RunWorker = Callable[..., object]
+RunWorker = Callable[..., Any]
 
 
 class Workbench:
@@ -72,7 +73,10 @@ def test_jobs_that_were_reserved_together_with_a_long_one_are_given_back(
     bench.note.submit_many([(number,) for number in range(100, 150)])
     bench.wait_for(*range(100, 150))
     # In one batch, so that the eager worker has all four before it knows that the first is long.
-    calls = [bench.hold.call(0), *(bench.note.call(number) for number in (1, 2, 3))]
+    calls: list[Call[Any]] = [
+        bench.hold.call(0),
+        *(bench.note.call(number) for number in (1, 2, 3)),
+    ]
     bench.app.submit_many(calls)
     bench.wait_for(0)
     run_worker(bench.app)

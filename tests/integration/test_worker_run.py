@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def app(request: pytest.FixtureRequest) -> App:
 
 
 def test_runs_what_was_submitted_before_and_after_it_started(
-    app: App, run_worker: Callable[..., object]
+    app: App, run_worker: Callable[..., Any]
 ) -> None:
     @app.task
     def double(number: int) -> int:
@@ -30,9 +31,7 @@ def test_runs_what_was_submitted_before_and_after_it_started(
     assert (before.get(DEADLINE), after.get(DEADLINE)) == (2, 4)
 
 
-def test_wakes_up_from_idleness_again_and_again(
-    app: App, run_worker: Callable[..., object]
-) -> None:
+def test_wakes_up_from_idleness_again_and_again(app: App, run_worker: Callable[..., Any]) -> None:
     @app.task
     def echo(number: int) -> int:
         return number
@@ -41,7 +40,7 @@ def test_wakes_up_from_idleness_again_and_again(
     assert [echo.delay(number).get(DEADLINE) for number in range(50)] == list(range(50))
 
 
-def test_runs_a_job_when_it_is_due(app: App, run_worker: Callable[..., object]) -> None:
+def test_runs_a_job_when_it_is_due(app: App, run_worker: Callable[..., Any]) -> None:
     @app.task
     def echo(number: int) -> int:
         return number

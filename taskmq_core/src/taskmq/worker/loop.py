@@ -33,7 +33,8 @@ __all__ = ["Loop", "Parts"]
 logger = logging.getLogger("taskmq.worker")
 
 MAINTENANCE_INTERVAL = 5.0
-IDLE_MAINTENANCE_INTERVAL = 60.0
+IDLE_MAINTENANCE_INTERVAL = 10.0
+"""Also how long a wake-up that got lost on its way can go unnoticed."""
 AGAIN_AT_ONCE = 0.05
 """Seconds until the next maintenance if the last one left something to do."""
 FOREVER = float("inf")
@@ -85,6 +86,7 @@ class Loop:
         self._look = True  # the store may have something that we have not seen
         self._due_at: float | None = None  # app's clock: when the store has something by itself
         self._moved_at = 0.0  # when the pool last started or finished something, as far as known
+        self._stalled = False  # nothing has finished for so long that whatever runs is long
         self._leave_at: float | None = None  # end of the shutdown timeout, once stopping
         self._maintain_at = 0.0
         self._maintained_after = -1  # jobs processed when maintenance was last done
@@ -133,7 +135,7 @@ class Loop:
         outcomes = self._inbox.take()
         if outcomes:
             self.in_pool -= len(outcomes)
-            self._moved_at = self._monotonic()
+            self._moved_at, self._stalled = self._monotonic(), False
             self._fetcher.unsent += [outcome.settlement for outcome in outcomes]
             self._credit.observe(len(outcomes), sum([outcome.runtime for outcome in outcomes]))
         if self._inbox.take_notice():
@@ -240,14 +242,14 @@ class Loop:
         if not unstarted or self._leave_at is not None:
             return
         stalled = self._monotonic() - self._moved_at >= self._credit.long
-        stuck = self.in_pool - unstarted if stalled else self._stuck()
-        surplus = self._credit.surplus(self.in_pool, unstarted, stuck)
+        self._stalled = self._stalled or stalled
+        surplus = self._credit.surplus(self.in_pool, unstarted, self._stuck())
         if surplus:
             held = self._pool.withdraw()
             kept = max(0, len(held) - surplus)
             self._keep_or_release(held[:kept], held[kept:], "the jobs before it take long")
         if stalled:
-            self._moved_at = self._monotonic()
+            self._moved_at = self._monotonic()  # not again at once for what had to be kept
 
     def _release_below(self, priority: int) -> None:
         held = self._pool.withdraw()
@@ -295,6 +297,8 @@ class Loop:
 
     def _stuck(self) -> int:
         """How many slots are taken by a long job."""
+        if self._stalled:
+            return min(self._pool.slots, self.in_pool - self._pool.unstarted())
         before = self._app.clock.now() - self._credit.long
         # One bytecode copies the values, so that slots may come and go meanwhile.
         contexts = list(self._running.values())
@@ -315,4 +319,7 @@ class Loop:
                 interval = AGAIN_AT_ONCE
         except TransportError as error:
             logger.debug("no maintenance: %s", error)
+        except Exception:
+            logger.exception("maintenance failed")
         self._maintain_at = now + interval
+        self._look = True

@@ -1,0 +1,181 @@
+"""The end of a worker: graceful, hard, by signal."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from taskmq import App, Call, Config, JobState
+from taskmq.events import CollectingSink, JobReleased, WorkerStarted, WorkerStopped
+from taskmq.worker import Worker, WorkerHook
+from taskmq.worker.signals import handle_signals
+
+DEADLINE = 10.0
+Start = Callable[..., Any]
+
+
+class Bench:
+    """An app with a task that waits until the test lets it go."""
+
+    def __init__(self, **config: object) -> None:
+        self.app = App(Config(transport="memory://", **config))  # type: ignore[arg-type]
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+        self.hold = self.app.task(name="hold")(self._hold)
+
+    def _hold(self, number: int) -> int:
+        self.begun.release()
+        assert self.go.wait(DEADLINE)
+        return number
+
+    def wait_until_running(self, count: int) -> None:
+        for _ in range(count):
+            assert self.begun.acquire(timeout=DEADLINE)
+
+
+def test_stop_finishes_what_runs_and_takes_nothing_new(run_worker: Start) -> None:
+    bench = Bench(concurrency=2)
+    running = run_worker(bench.app)
+    first = bench.hold.submit_many([(1,), (2,)])
+    bench.wait_until_running(2)
+    running.worker.stop()
+    late = bench.hold.delay(3)
+    bench.go.set()
+    report = running.result()
+    assert [job.get(DEADLINE) for job in first] == [1, 2]
+    assert late.state == JobState.QUEUED
+    assert (report.succeeded, report.abandoned) == (2, 0)
+    assert bench.app.transport.workers() == []
+
+
+def test_stop_gives_unstarted_jobs_back_at_once(run_worker: Start) -> None:
+    bench = Bench(concurrency=1)
+    sink = CollectingSink()
+    bench.app.add_sink(sink)
+    quick = bench.app.task(name="quick")(lambda: None)
+    running = run_worker(bench.app)
+    warm = quick.submit_many([()] * 50)
+    assert warm[-1].wait(DEADLINE) == JobState.SUCCEEDED
+    calls: list[Call[Any]] = [bench.hold.call(0), *(quick.call() for _ in range(5))]
+    jobs = bench.app.submit_many(calls)
+    bench.wait_until_running(1)
+    running.worker.stop()
+    for job in jobs[1:]:
+        _wait_for_state(job.id, bench.app, JobState.QUEUED)
+    assert jobs[0].state == JobState.RUNNING
+    bench.go.set()
+    assert running.result().released == 5
+    assert {job.info["deliveries"] for job in jobs[1:]} == {0}
+    assert len([event for event in sink.events if isinstance(event, JobReleased)]) == 5
+
+
+def _wait_for_state(job_id: str, app: App, state: JobState) -> None:
+    """Until the store says so; woken by the queue's own listener."""
+    listener = app.transport.listen(["default"])
+    for _ in range(1000):
+        listener.clear()
+        record = app.transport.get([job_id])[0]
+        if record is not None and record.state is state:
+            break
+        listener.wait(0.05)
+    else:
+        pytest.fail(f"job {job_id} did not become {state}")
+    listener.close()
+
+
+def test_after_the_shutdown_timeout_jobs_are_left_to_their_leases(
+    run_worker: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(concurrency=2, shutdown_timeout=0.05)
+    running = run_worker(bench.app)
+    jobs = bench.hold.submit_many([(1,), (2,)])
+    bench.wait_until_running(2)
+    running.worker.stop()
+    report = running.result()
+    bench.go.set()
+    assert (report.succeeded, report.abandoned) == (0, 2)
+    assert {job.state for job in jobs} == {JobState.RUNNING}
+    assert "leaves 2 running jobs to their leases" in caplog.text
+
+
+def test_stop_now_does_not_wait(run_worker: Start) -> None:
+    bench = Bench(concurrency=1, shutdown_timeout=3600.0)
+    running = run_worker(bench.app)
+    job = bench.hold.delay(1)
+    bench.wait_until_running(1)
+    running.worker.stop()
+    running.worker.stop()  # once more changes nothing
+    assert running.is_alive
+    running.worker.stop_now()
+    assert running.result().abandoned == 1
+    assert job.state == JobState.RUNNING
+    bench.go.set()
+
+
+def test_stop_before_the_run_ends_it_at_once() -> None:
+    bench = Bench()
+    job = bench.hold.delay(1)
+    worker = Worker(bench.app)
+    worker.stop()
+    assert worker.run().processed == 0
+    assert job.state == JobState.QUEUED
+    assert not worker.stopping
+
+
+def test_start_and_stop_are_events() -> None:
+    bench, sink = Bench(concurrency=3), CollectingSink()
+    bench.app.add_sink(sink)
+    Worker(bench.app, name="w1", queues=["a", "b"]).run_until_idle(DEADLINE)
+    started, stopped = sink.events
+    assert isinstance(started, WorkerStarted)
+    assert (started.worker, started.queues, started.pool) == ("w1", ("a", "b"), "threads")
+    assert isinstance(stopped, WorkerStopped)
+    assert (stopped.worker, stopped.processed, stopped.released) == ("w1", 0, 0)
+
+
+class SignalWhenReady(WorkerHook):
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self.numbers = numbers
+
+    def on_ready(self, worker: Worker) -> None:
+        for number in self.numbers:
+            os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_signal_stops_gracefully(number: signal.Signals) -> None:
+    worker = Worker(Bench().app, hook=SignalWhenReady(number))
+    before = signal.getsignal(number)
+    with handle_signals(worker):
+        assert worker.run().processed == 0
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_wakes_an_idle_worker() -> None:
+    worker = Worker(Bench().app)
+    idle = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
+    idle.start()
+    with handle_signals(worker):
+        assert worker.run().processed == 0
+    idle.join()
+
+
+def test_a_second_signal_leaves_at_once() -> None:
+    bench = Bench(shutdown_timeout=3600.0)
+
+    class SignalTwice(WorkerHook):
+        def on_deliveries(self, worker: Worker, deliveries: object) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    job = bench.hold.delay(1)
+    worker = Worker(bench.app, hook=SignalTwice())
+    with handle_signals(worker):
+        report = worker.run()
+    bench.go.set()
+    # Signalled before its job was handed to the pool: given back or just started.
+    assert report.released + report.abandoned == 1
+    assert job.state in (JobState.QUEUED, JobState.RUNNING)
