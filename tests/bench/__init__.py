@@ -1,0 +1,1 @@
+"""Benchmarks of the engine: ``python -m tests.bench --help``."""
