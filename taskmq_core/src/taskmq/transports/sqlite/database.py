@@ -1,0 +1,254 @@
+"""The connections to one file: one that writes, one that reads, and what threads, forks and
+failures do to them.
+
+Reads have a connection of their own, so that they never wait for a transaction of this process; in
+SQLite's write-ahead log they do not wait for those of others either.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from taskmq.clock import Clock
+from taskmq.errors import ConfigError, TransportUnavailable
+
+from . import fork, schema
+from .errors import spoils_connection, translate
+from .options import Options
+
+__all__ = ["Database"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Work = Callable[Concatenate[sqlite3.Connection, P], R]
+
+CACHED_STATEMENTS = 256
+SETTINGS = (
+    "PRAGMA cache_size = -8000",  # KiB
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA wal_autocheckpoint = 2000",  # pages: 8 MB between two syncs of the file
+    "PRAGMA journal_size_limit = 33554432",  # what a long read made it grow to is given back
+)
+SECONDS_BETWEEN_FILE_CHECKS = 1.0
+SECONDS_FOR_OTHER_THREADS = 10.0
+
+_abandoned: list[sqlite3.Connection] = []
+"""Connections of a parent process in a child that was forked in C. Closing one, as the garbage
+collector would, releases the parent's locks: they are kept for good instead."""
+
+
+class Database:
+    """A file and the connections of this process to it. Safe for threads; see `fork` for forks.
+
+    Opening it creates the file or brings its schema up to date. Raises `ConfigError`,
+    `StoreCorrupt`, `SchemaMismatch` or `TransportUnavailable`.
+    """
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        if sqlite3.sqlite_version_info < (3, 35):
+            raise ConfigError(
+                f"this Python has SQLite {sqlite3.sqlite_version}; taskmq needs 3.35 or later"
+            )
+        self.path = options.path
+        self._writer = _Slot(options, clock)
+        self._reader = _Slot(options, clock, "PRAGMA query_only = ON")
+        fork.watch(self)
+        # Also at the interpreter's exit, so that the log is written back and removed.
+        self._finalizer = weakref.finalize(self, _close_all, (self._writer, self._reader))
+        self._writer.run(_nothing)
+
+    @property
+    def log_path(self) -> Path:
+        """The write-ahead log: it changes with every commit of any process."""
+        return self.path.with_name(self.path.name + "-wal")
+
+    def write(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run ``work`` in one transaction: all of it is stored, or nothing.
+
+        Raises a `taskmq.errors.TransportError`; the connection is usable again afterwards.
+        """
+        return self._writer.run(_in_transaction, work, *args, **kwargs)
+
+    def write_apart(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run ``work``; each statement of it is a transaction."""
+        return self._writer.run(work, *args, **kwargs)
+
+    def read(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run ``work``, which reads; each statement of it sees one state of the store."""
+        return self._reader.run(work, *args, **kwargs)
+
+    def version(self) -> tuple[int, int]:
+        """Differs after every commit of any process. Takes no I/O."""
+        return self._reader.run(self._version_now)
+
+    def close(self) -> None:
+        """Close the connections. Closing twice is allowed."""
+        self._finalizer()
+
+    def _version_now(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        return self._reader.generation, version  # versions of two connections do not compare
+
+    # -- fork.ForkAware ----------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        for slot in (self._writer, self._reader):
+            slot.freeze()
+
+    def after_fork_in_parent(self) -> None:
+        for slot in (self._writer, self._reader):
+            slot.thaw()
+
+    def after_fork_in_child(self) -> None:
+        for slot in (self._writer, self._reader):
+            slot.begin_anew()
+
+
+class _Slot:
+    """One connection, opened when it is needed, and the lock of those who use it."""
+
+    def __init__(self, options: Options, clock: Clock, *settings: str) -> None:
+        self._options = options
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._frozen = False
+        self._closed = False
+        self._connection: sqlite3.Connection | None = None
+        self.generation = 0
+        self._file: tuple[int, int] | None = None
+        self._checked_at = 0.0
+
+    def run(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call ``work`` with the connection, alone, and translate what SQLite raises."""
+        with self._lock:
+            try:
+                return work(self._connection_now(), *args, **kwargs)
+            except BaseException as error:
+                self._recover(error)
+                if isinstance(error, sqlite3.Error):
+                    raise translate(error, self._options.path) from error
+                raise
+
+    def close(self) -> None:
+        self._closed = True
+        if self._lock.acquire(timeout=SECONDS_FOR_OTHER_THREADS):
+            self._disconnect()
+            self._lock.release()
+
+    def freeze(self) -> None:
+        """Close the connection and let nobody open another one before `thaw`."""
+        self._frozen = self._lock.acquire(timeout=SECONDS_FOR_OTHER_THREADS)
+        if self._frozen:
+            self._disconnect()
+
+    def thaw(self) -> None:
+        if self._frozen:
+            self._frozen = False
+            self._lock.release()
+
+    def begin_anew(self) -> None:
+        """In a child process: whatever the parent's threads were doing does not concern it."""
+        if self._connection is not None:
+            _abandoned.append(self._connection)
+        self._connection = None
+        self._lock = threading.Lock()
+        self._frozen = False
+
+    def _connection_now(self) -> sqlite3.Connection:
+        now = self._clock.monotonic()
+        if self._connection is None:
+            self._connect()
+            self._checked_at = now
+        elif now - self._checked_at >= SECONDS_BETWEEN_FILE_CHECKS:
+            self._checked_at = now
+            self._check_file()
+        assert self._connection is not None  # noqa: S101  # for mypy; _connect has set it
+        return self._connection
+
+    def _connect(self) -> None:
+        options = self._options
+        if self._closed:
+            raise TransportUnavailable(f"this transport on {options.path} is closed")
+        suspicious = schema.check_file(options.path)
+        connection = sqlite3.connect(
+            options.path,
+            timeout=options.busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=CACHED_STATEMENTS,
+        )
+        try:
+            if suspicious:
+                schema.check_pages(connection, options.path)
+            schema.prepare(connection, options.path, patience=options.busy_timeout)
+            for setting in (*SETTINGS, f"PRAGMA synchronous = {options.synchronous}"):
+                connection.execute(setting)
+            for setting in self._settings:
+                connection.execute(setting)
+            self._file = _identity(options.path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self.generation += 1
+
+    def _check_file(self) -> None:
+        # Somebody deleted or replaced the file: what we wrote to it would be lost without a word.
+        path = self._options.path
+        if _identity(path) != self._file:
+            self._disconnect()
+            raise TransportUnavailable(
+                f"{path} was removed or replaced while it was in use; its jobs went with it. The "
+                "next call opens the file that is there then"
+            )
+
+    def _recover(self, error: BaseException) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._disconnect()
+        if isinstance(error, sqlite3.Error) and spoils_connection(error):
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _in_transaction(
+    connection: sqlite3.Connection, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs
+) -> R:
+    # IMMEDIATE: a transaction that begins by reading could not become one that writes if another
+    # process wrote in between.
+    connection.execute("BEGIN IMMEDIATE")
+    result = work(connection, *args, **kwargs)
+    connection.execute("COMMIT")
+    return result
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    pass
+
+
+def _close_all(slots: tuple[_Slot, ...]) -> None:
+    for slot in slots:
+        slot.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,255 @@
+"""Storing a batch of jobs: all of them, or none."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from taskmq.codec import Payload
+from taskmq.envelope import Envelope, Sealed, fingerprint
+from taskmq.errors import IdempotencyConflict, UnknownDependency
+from taskmq.states import TERMINAL, JobState
+from taskmq.transport import Enqueued
+
+from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
+from .statements import ENQUEUE as SQL
+
+__all__ = ["enqueue"]
+
+
+class _Stored(msgspec.Struct):
+    """What is known of a job that is in the store already."""
+
+    state: str
+    result: Payload | None = None
+
+    @property
+    def lost(self) -> bool:
+        return self.state in TERMINAL and not self.succeeded
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == JobState.SUCCEEDED
+
+
+class _Key(msgspec.Struct):
+    """What an idempotency key stands for."""
+
+    job_id: str
+    fingerprint: bytes
+
+
+class _Node(msgspec.Struct):
+    """A new job's dependencies: for each, whether it is met."""
+
+    met: dict[str, bool] = {}
+    lost: bool = False
+
+    @property
+    def pending(self) -> int:
+        return len(self.met) - sum(self.met.values())
+
+
+def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> list[Enqueued]:
+    """See `taskmq.transport.Producer.enqueue`."""
+    for sealed in batch:
+        if sealed.envelope.key is not None or sealed.envelope.after:
+            return _enqueue_linked(connection, batch, now)
+    places = _insert(connection, batch, {}, now)
+    return [
+        Enqueued(sealed.envelope.id, place is not None)
+        for sealed, place in zip(batch, places, strict=True)
+    ]
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    batch: Collection[Sealed],
+    nodes: Mapping[str, _Node],
+    now: float,
+) -> list[int | None]:
+    """Store jobs and their envelopes; for each its place, or ``None`` if it was stored before."""
+    (last,) = connection.execute(SQL["last_seq"]).fetchone()
+    token = _first_token(now)
+    rows = [
+        _row(sealed.envelope, seq, token, now, nodes.get(sealed.envelope.id))
+        for seq, sealed in enumerate(batch, last + 1)
+    ]
+    envelopes = [(seq, sealed.data) for seq, sealed in enumerate(batch, last + 1)]
+    added = {seq for seq, _ in envelopes}
+    if insert_many(connection, SQL["insert_jobs"], rows) < len(rows):
+        added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
+        envelopes = [envelope for envelope in envelopes if envelope[0] in added]
+    insert_many(connection, SQL["insert_envelopes"], envelopes)
+    return [seq if seq in added else None for seq in range(last + 1, last + 1 + len(rows))]
+
+
+def _first_token(now: float) -> int:
+    # A job's deliveries count up from here. The time and 16 random bits keep the tokens of a job
+    # that was deleted and stored again apart from those that it had.
+    return int(now * 1000) << 20 | int.from_bytes(os.urandom(2), "big") << 4
+
+
+def _row(
+    envelope: Envelope, seq: int, token: int, now: float, node: _Node | None
+) -> tuple[Any, ...]:
+    """The values of statement ``insert_jobs``."""
+    eta = envelope.eta
+    phase, state, visible_at, due_at, finished_at = READY, "QUEUED", now, None, None
+    if eta is not None and eta > now:
+        phase, visible_at, due_at = DELAYED, eta, eta
+    dependencies = pending = 0
+    if node is not None:
+        dependencies, pending = len(node.met), node.pending
+        if node.lost:
+            phase, state, finished_at = FINISHED, "SKIPPED", now
+            due_at = now + envelope.result_ttl
+        elif pending:
+            phase, state, due_at = WAITING, "WAITING", None
+    return (
+        seq,
+        envelope.id,
+        phase,
+        state,
+        envelope.queue,
+        envelope.priority,
+        token,
+        dependencies,
+        pending,
+        visible_at,
+        due_at,
+        envelope.expires_at,
+        envelope.result_ttl,
+        envelope.store_result,
+        envelope.ack == "on_receipt",
+        envelope.max_deliveries,
+        envelope.task,
+        now,
+        finished_at,
+        envelope.key,
+        envelope.workflow,
+    )
+
+
+# -- keys and dependencies -----------------------------------------------------------------------
+
+
+def _enqueue_linked(
+    connection: sqlite3.Connection, batch: Sequence[Sealed], now: float
+) -> list[Enqueued]:
+    """A batch with keys or dependencies: look at what is there, and insert what is acceptable."""
+    names = {sealed.envelope.id for sealed in batch}
+    names |= {each.job for sealed in batch for each in sealed.envelope.after}
+    stored = _look_up(connection, names)
+    keys = _keys(connection, batch, now)
+    new: dict[str, Sealed] = {}
+    answers = [_accept(sealed, stored, keys, new) for sealed in batch]
+    nodes = _link(new, stored)
+    places = _insert(connection, new.values(), nodes, now)
+    connection.executemany(
+        SQL["insert_key"],
+        [(e.key, e.id, fingerprint(e), now + e.key_ttl) for e in _envelopes(new) if e.key],
+    )
+    _insert_edges(connection, dict(zip(new, places, strict=True)), nodes, stored)
+    return answers
+
+
+def _look_up(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, _Stored]:
+    rows = connection.execute(SQL["stored"], (json_of(names),)).fetchall()
+    return {
+        job_id: _Stored(state, None if codec is None else Payload(codec, data))
+        for job_id, state, codec, data in rows
+    }
+
+
+def _keys(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> dict[str, _Key]:
+    names = {sealed.envelope.key for sealed in batch if sealed.envelope.key is not None}
+    rows = connection.execute(SQL["keys"], (json_of(names), now)).fetchall()
+    return {name: _Key(job_id, print_) for name, job_id, print_ in rows}
+
+
+def _accept(
+    sealed: Sealed,
+    stored: Mapping[str, _Stored],
+    keys: dict[str, _Key],
+    new: dict[str, Sealed],
+) -> Enqueued:
+    envelope = sealed.envelope
+    if envelope.id in stored or envelope.id in new:
+        return Enqueued(envelope.id, False)
+    if envelope.key is not None:
+        key = _Key(envelope.id, fingerprint(envelope))
+        held = keys.setdefault(envelope.key, key)
+        if held is not key:
+            _refuse_another(envelope, key, held)
+            return Enqueued(held.job_id, False)
+    new[envelope.id] = sealed
+    return Enqueued(envelope.id, True)
+
+
+def _refuse_another(envelope: Envelope, key: _Key, held: _Key) -> None:
+    if key.fingerprint != held.fingerprint:
+        raise IdempotencyConflict(
+            f"key {envelope.key!r} is in use by job {held.job_id}, which has another task or other "
+            f"arguments than this call of {envelope.task}; nothing was stored",
+            key=envelope.key or "",
+            job_id=held.job_id,
+        )
+
+
+def _link(new: Mapping[str, Sealed], stored: Mapping[str, _Stored]) -> dict[str, _Node]:
+    """The dependencies of new jobs. Raises `UnknownDependency`."""
+    nodes: dict[str, _Node] = {}
+    waiting: defaultdict[str, list[str]] = defaultdict(list)
+    lost = []
+    for envelope in _envelopes(new):
+        if not envelope.after:
+            continue
+        node = nodes[envelope.id] = _Node({})
+        for parent in dict.fromkeys(each.job for each in envelope.after):
+            if parent not in new and parent not in stored:
+                raise UnknownDependency(
+                    f"job {envelope.id} ({envelope.task}) waits for job {parent}, which is neither "
+                    "in the same batch nor in the store; nothing was stored"
+                )
+            waiting[parent].append(envelope.id)
+            known = None if parent in new else stored[parent]
+            node.met[parent] = known is not None and known.succeeded
+            node.lost = node.lost or (known is not None and known.lost)
+        if node.lost:
+            lost.append(envelope.id)
+    while lost:
+        for child in waiting.get(lost.pop(), ()):
+            if not nodes[child].lost:
+                nodes[child].lost = True
+                lost.append(child)
+    return nodes
+
+
+def _insert_edges(
+    connection: sqlite3.Connection,
+    places: Mapping[str, int | None],
+    nodes: Mapping[str, _Node],
+    stored: Mapping[str, _Stored],
+) -> None:
+    edges = [
+        (parent, places[child], met)
+        for child, node in nodes.items()
+        for parent, met in node.met.items()
+    ]
+    connection.executemany(SQL["insert_edge"], edges)
+    handed = {
+        parent: stored[parent].result for parent, _, met in edges if met and stored[parent].result
+    }
+    connection.executemany(
+        SQL["insert_input"], [(id, r.codec, r.data) for id, r in handed.items() if r is not None]
+    )
+
+
+def _envelopes(new: Mapping[str, Sealed]) -> Iterator[Envelope]:
+    return (sealed.envelope for sealed in new.values())

@@ -1,0 +1,47 @@
+"""Workers and named leases."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+
+import msgspec
+
+from taskmq.records import WorkerRecord
+
+from .statements import REGISTRY as SQL
+
+__all__ = ["acquire", "deregister", "holder", "register", "surrender", "workers"]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(WorkerRecord).decode
+
+
+def register(connection: Connection, worker: WorkerRecord) -> None:
+    """See `taskmq.transport.WorkerRegistry.register`."""
+    connection.execute(SQL["register"], (worker.id, _encode(worker).decode()))
+
+
+def deregister(connection: Connection, worker_id: str) -> None:
+    """See `taskmq.transport.WorkerRegistry.deregister`."""
+    connection.execute(SQL["deregister"], (worker_id,))
+
+
+def workers(connection: Connection) -> list[WorkerRecord]:
+    """See `taskmq.transport.WorkerRegistry.workers`."""
+    return [_decode(record) for (record,) in connection.execute(SQL["workers"]).fetchall()]
+
+
+def holder(connection: Connection, name: str, now: float) -> str | None:
+    """Who has a named lease."""
+    row = connection.execute(SQL["holder"], (name, now)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def acquire(connection: Connection, name: str, owner: str, now: float, ttl: float) -> bool:
+    """See `taskmq.transport.NamedLeases.acquire`."""
+    return connection.execute(SQL["acquire"], (name, owner, now + ttl, now)).rowcount == 1
+
+
+def surrender(connection: Connection, name: str, owner: str, now: float) -> bool:
+    """See `taskmq.transport.NamedLeases.surrender`."""
+    return connection.execute(SQL["surrender"], (name, owner, now)).rowcount == 1

@@ -1,0 +1,174 @@
+"""What is in the file before we trust it, and bringing it up to date."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from importlib.resources import files
+from pathlib import Path
+
+from taskmq.errors import ConfigError, SchemaMismatch, StoreCorrupt, TransportUnavailable
+from taskmq.transports._files import read_text
+
+from .errors import salvage
+
+__all__ = ["APPLICATION_ID", "VERSION", "check_file", "check_pages", "prepare"]
+
+APPLICATION_ID = int.from_bytes(b"tskq", "big")
+"""In the file's header, so that a file is known as ours without opening it as a database."""
+
+PACKAGE = __package__
+MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
+MIGRATIONS = {
+    int(match[1]): match[0]
+    for match in sorted(
+        filter(
+            None,
+            (MIGRATION.fullmatch(item.name) for item in files(PACKAGE).joinpath("sql").iterdir()),
+        ),
+        key=lambda match: match[0],
+    )
+}
+VERSION = max(MIGRATIONS)
+
+MAGIC = b"SQLite format 3\0"
+HEADER_BYTES = 100
+
+
+def check_file(path: Path) -> bool:
+    """Look at a file from outside, and refuse what is not ours before anything touches it.
+
+    True if something looks wrong and is worth a closer check. Raises `ConfigError`,
+    `TransportUnavailable` or `StoreCorrupt`. https://www.sqlite.org/fileformat.html
+    """
+    try:
+        _check_access(path)
+        if not path.exists():
+            return False
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        size = path.stat().st_size
+    except OSError as error:
+        raise TransportUnavailable(f"{path} cannot be read: {error.strerror}") from error
+    if not header:
+        _refuse_emptied(path)
+        return False
+    if not header.startswith(MAGIC):
+        raise StoreCorrupt(
+            f"{path} is not an SQLite file (it begins with {header[:16]!r}); if it was a store, "
+            f"{salvage(path)}; if not, give the store another file"
+        )
+    if len(header) < HEADER_BYTES:
+        raise StoreCorrupt(f"{path} is cut off after {size} bytes; {salvage(path)}")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise ConfigError(
+            f"{path} is the database of another application and was not touched; give the store "
+            "a file of its own"
+        )
+    page_size = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    return size < pages * (65536 if page_size == 1 else page_size) or size % 512 != 0
+
+
+def _check_access(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no directory {path.parent}; create it first")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a directory; name a file in it")
+    if path.exists():
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise TransportUnavailable(f"{path} is not readable and writable for this user")
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        raise TransportUnavailable(
+            f"{path} cannot be created: {path.parent} is not writable for this user"
+        )
+
+
+def _refuse_emptied(path: Path) -> None:
+    # SQLite would take it for a new database and throw the log away, with all that is in it.
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size > 0:
+        raise StoreCorrupt(
+            f"{path} is empty but its log {log.name} is not: the file was cut off; restore it "
+            "from a backup, or delete both to begin anew"
+        )
+
+
+def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """Read every page of the file. Raises `StoreCorrupt`."""
+    (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if finding != "ok":
+        raise StoreCorrupt(f"{path} is damaged ({finding}); {salvage(path)}")
+
+
+def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the schema is ours and of this version. Raises `SchemaMismatch` for a later one."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found > VERSION:
+        raise SchemaMismatch(
+            f"{path} has schema version {found}, this taskmq knows {VERSION}: it was used by a "
+            "later version; upgrade taskmq here"
+        )
+    return bool(found == VERSION)
+
+
+def prepare(connection: sqlite3.Connection, path: Path, *, patience: float) -> None:
+    """Create the schema, or bring it up to date. Several processes may do so at once.
+
+    A new file is made in SQLite's rollback mode and only then switched to its write-ahead log: so
+    the file proper says from its first moment whose it is.
+    """
+    if not _is_current(connection, path):
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has no effect on an old file
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            _migrate(connection, path)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+    _use_log(connection, path, patience)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_current(connection, path):
+        return  # another process was faster
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    for number, name in MIGRATIONS.items():
+        if number > found:
+            for statement in statements(read_text(PACKAGE, f"sql/{name}")):
+                connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script. (``executescript`` would commit before it begins.)"""
+    found, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            found.append(current)
+            current = ""
+    return found
+
+
+def _use_log(connection: sqlite3.Connection, path: Path, patience: float) -> None:
+    # The switch needs the file for itself and, unlike transactions, does not wait for it.
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+            continue
+        if mode != "wal":
+            raise ConfigError(
+                f"{path} is on a file system without shared memory, which SQLite's write-ahead "
+                "log needs (a network share?); put it on a local disk"
+            )
+        return

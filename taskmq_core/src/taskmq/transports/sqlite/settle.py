@@ -1,0 +1,234 @@
+"""What each settlement does to its job."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from taskmq.envelope import Sealed
+from taskmq.records import Failure
+from taskmq.states import TERMINAL, Event
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    Delivery,
+    Expire,
+    LeaseStatus,
+    Nack,
+    Release,
+    RetryLater,
+    Revoke,
+    Settled,
+    Settlement,
+)
+
+from . import dependencies
+from .rows import RUNNING, Row, insert_many, json_of, json_of_numbers, load, save
+from .statements import SETTLE as SQL
+
+__all__ = ["extend", "give_up", "lose", "replace", "settle", "write_back"]
+
+WORKER_LOST = "worker_lost"
+KINDS: dict[type[Settlement], str] = {
+    Ack: "ack",
+    RetryLater: "retry",
+    Nack: "nack",
+    DeadLetter: "dead",
+    Defer: "defer",
+    Release: "release",
+    Expire: "expire",
+    Revoke: "revoke",
+}
+"""Column ``settled_as``."""
+
+Acked = tuple[Ack, int, bool, float, int]  # seq, keep_result, result_ttl, dependencies
+
+
+def settle(
+    connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
+) -> list[Settled]:
+    """Apply the settlements whose delivery is current."""
+    ids = json_of([settlement.delivery.job_id for settlement in settlements])
+    found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
+    outcomes: list[Settled] = []
+    acked: list[Acked] = []
+    others: list[tuple[int, Settlement]] = []
+    earlier: dict[str, str] = {}  # how jobs of this batch were settled a moment ago
+    for settlement in settlements:
+        job_id, kind = settlement.delivery.job_id, KINDS[type(settlement)]
+        row = found.get(job_id)
+        if row is None or row[3] != settlement.delivery.token:
+            outcomes.append(Settled.LEASE_LOST)
+            continue
+        seq, _, phase, _, settled_as, keep_result, result_ttl, parents = row
+        if phase != RUNNING or job_id in earlier:
+            same = earlier.get(job_id, settled_as) == kind
+            outcomes.append(Settled.REPEATED if same else Settled.LEASE_LOST)
+            continue
+        outcomes.append(Settled.DONE)
+        if isinstance(settlement, Ack):
+            acked.append((settlement, seq, keep_result, result_ttl, parents))
+            earlier[job_id] = kind if result_ttl > 0 else ""  # "": deleted
+        else:
+            others.append((seq, settlement))
+            earlier[job_id] = kind
+    if acked:
+        _succeed(connection, acked, now)
+    if others:
+        _settle_others(connection, others, now)
+    return outcomes
+
+
+def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> None:
+    seqs = json_of_numbers(seq for _, seq, _, _, _ in acked)
+    connection.execute(SQL["succeed"], (now, seqs))
+    connection.execute(SQL["drop_envelopes"], (seqs,))
+    insert_many(
+        connection,
+        SQL["insert_results"],
+        [
+            (seq, ack.result.codec, ack.result.data)
+            for ack, seq, keep_result, _, _ in acked
+            if keep_result and ack.result is not None
+        ],
+    )
+    dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
+    dependencies.feed(connection, {ack.delivery.job_id: ack.result for ack, *_ in acked}, now)
+    forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
+    if forgotten:
+        connection.execute(SQL["delete"], (json_of_numbers(forgotten),))
+
+
+def _settle_others(
+    connection: sqlite3.Connection, settlements: Sequence[tuple[int, Settlement]], now: float
+) -> None:
+    rows = load(connection, [seq for seq, _ in settlements])
+    for seq, settlement in settlements:
+        row = rows[seq]
+        row.settled_as = KINDS[type(settlement)]
+        if not (isinstance(settlement, Defer) and settlement.park):
+            row.unpark()
+        if isinstance(settlement, RetryLater) and settlement.envelope is not None:
+            replace(connection, row, settlement.envelope)
+        _APPLY[type(settlement)](row, settlement, now)
+    write_back(connection, rows.values(), now)
+
+
+def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float) -> None:
+    """Write rows that were moved, and skip what waits for those that are lost now."""
+    save(connection, rows)
+    dependencies.skip(connection, [row.id for row in rows if row.state in TERMINAL], now)
+
+
+def replace(connection: sqlite3.Connection, row: Row, sealed: Sealed) -> None:
+    """Give a job another envelope, with all that comes from it and may change."""
+    envelope = sealed.envelope
+    row.task, row.queue, row.priority = envelope.task, envelope.queue, envelope.priority
+    row.expires_at = envelope.expires_at
+    row.on_receipt = envelope.ack == "on_receipt"
+    row.max_deliveries = envelope.max_deliveries
+    row.keep_result, row.result_ttl = envelope.store_result, envelope.result_ttl
+    connection.execute(SQL["replace_envelope"], (sealed.data, row.seq))
+
+
+def lose(row: Row, event: Event, now: float, *, visible_at: float, why: str) -> None:
+    """A delivery came to nothing: run the job again, or make it a dead letter."""
+    row.reclaims += 1
+    if row.cancel_requested:
+        row.move(Event.REVOKE, now)
+    elif row.on_receipt or row.reclaims >= row.max_deliveries:
+        give_up(row, WORKER_LOST, now)
+    else:
+        row.note(event, now, why)
+        _back(row, event, now, visible_at)
+
+
+def give_up(row: Row, reason: str, now: float, failure: Failure | None = None) -> None:
+    """Into the dead letters."""
+    text = f"{reason}: {failure.type}: {failure.message}" if failure else reason
+    row.note(Event.DEAD, now, text)
+    row.dead_reason = reason
+    if failure is not None:
+        row.blame(failure)
+    row.move(Event.DEAD, now)
+
+
+def _back(row: Row, event: Event, now: float, visible_at: float) -> None:
+    """Into the queue again, unless somebody asked it to stop."""
+    if row.cancel_requested:
+        row.move(Event.REVOKE, now)
+    else:
+        row.visible_at = visible_at
+        row.move(event, now)
+
+
+def _retry(row: Row, settlement: RetryLater, now: float) -> None:
+    failure = settlement.failure
+    row.note(Event.RETRY, now, f"{failure.type}: {failure.message}")
+    row.blame(failure)
+    row.attempt += 1
+    _back(row, Event.RETRY, now, now + settlement.delay)
+
+
+def _nack(row: Row, settlement: Nack, now: float) -> None:
+    lose(row, Event.NACK, now, visible_at=now + settlement.delay, why=settlement.detail)
+
+
+def _dead_letter(row: Row, settlement: DeadLetter, now: float) -> None:
+    give_up(row, settlement.reason, now, settlement.failure)
+
+
+def _defer(row: Row, settlement: Defer, now: float) -> None:
+    row.deliveries -= 1
+    if settlement.park:
+        row.parked_reason = settlement.park
+        row.parked_at = now if row.parked_at is None else row.parked_at
+        row.park_until = row.parked_at + (settlement.park_ttl or 0.0)
+    _back(row, Event.DEFER, now, now + settlement.delay)
+
+
+def _release(row: Row, settlement: Release, now: float) -> None:
+    row.deliveries -= 1
+    row.yields += 1
+    _back(row, Event.RELEASE, now, row.visible_at)
+
+
+def _expire(row: Row, settlement: Expire, now: float) -> None:
+    row.move(Event.EXPIRE, now)
+
+
+def _revoke(row: Row, settlement: Revoke, now: float) -> None:
+    row.move(Event.REVOKE, now)
+
+
+_APPLY: dict[type[Settlement], Callable[[Row, Any, float], None]] = {
+    RetryLater: _retry,
+    Nack: _nack,
+    DeadLetter: _dead_letter,
+    Defer: _defer,
+    Release: _release,
+    Expire: _expire,
+    Revoke: _revoke,
+}
+
+
+def extend(
+    connection: sqlite3.Connection, deliveries: Sequence[Delivery], lease_until: float
+) -> list[LeaseStatus]:
+    """See `taskmq.transport.Reserver.extend`."""
+    ids = json_of([delivery.job_id for delivery in deliveries])
+    found = {row[1]: row for row in connection.execute(SQL["holders"], (ids,)).fetchall()}
+    held: list[int] = []
+    statuses: list[LeaseStatus] = []
+    for delivery in deliveries:
+        seq, _, phase, token, asked_to_stop = found.get(delivery.job_id, (0, "", -1, -1, 0))
+        if phase != RUNNING or token != delivery.token:
+            statuses.append(LeaseStatus.LOST)
+            continue
+        held.append(seq)
+        statuses.append(LeaseStatus.CANCEL_REQUESTED if asked_to_stop else LeaseStatus.HELD)
+    if held:
+        connection.execute(SQL["extend"], (lease_until, json_of_numbers(held)))
+    return statuses

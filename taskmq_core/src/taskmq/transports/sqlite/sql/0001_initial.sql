@@ -1,0 +1,131 @@
+-- The store, version 1. docs/reference/sqlite.md draws it.
+--
+-- `phase` says where a job stands, for the indexes; `state` what it is, for people:
+--   0 waiting    for other jobs                        WAITING
+--   1 dead       in the dead letters                   FAILED
+--   2 ready      reservable                            QUEUED, RETRYING
+--   3 delayed    reservable from `due_at` on           QUEUED, RETRYING
+--   4 running    leased until `due_at`                 RUNNING
+--   5 finished   kept until `due_at`                   SUCCEEDED, EXPIRED, REVOKED, SKIPPED
+-- Each partial index holds the rows of its phases only, so that a claim costs the same beside a
+-- million delayed or finished jobs.
+
+CREATE TABLE jobs (
+    seq INTEGER PRIMARY KEY,  -- the order of the store
+    id TEXT NOT NULL UNIQUE,
+    phase INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    token INTEGER NOT NULL,  -- of the newest delivery; raised by each
+    settled_as TEXT,  -- how the newest delivery ended, if it was settled
+    attempt INTEGER NOT NULL DEFAULT 1,
+    deliveries INTEGER NOT NULL DEFAULT 0,
+    reclaims INTEGER NOT NULL DEFAULT 0,
+    yields INTEGER NOT NULL DEFAULT 0,
+    dependencies INTEGER NOT NULL DEFAULT 0,
+    pending INTEGER NOT NULL DEFAULT 0,  -- dependencies that have not succeeded yet
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    visible_at REAL NOT NULL,
+    due_at REAL,
+    expires_at REAL,
+    result_ttl REAL NOT NULL,
+    keep_result INTEGER NOT NULL,
+    on_receipt INTEGER NOT NULL,
+    max_deliveries INTEGER NOT NULL,
+    task TEXT NOT NULL,
+    enqueued_at REAL NOT NULL,
+    started_at REAL,
+    finished_at REAL,
+    worker TEXT,
+    key TEXT,
+    workflow TEXT,
+    parked_reason TEXT,
+    parked_at REAL,
+    park_until REAL,
+    dead_reason TEXT,
+    failure TEXT,  -- JSON of records.Failure
+    history TEXT,  -- JSON list of records.HistoryEntry
+    -- The likeliest first: SQLite stops at the first that holds.
+    CHECK (
+        (phase = 2 AND (state = 'QUEUED' OR state = 'RETRYING'))
+        OR (phase = 4 AND state = 'RUNNING')
+        OR (phase = 5 AND (state = 'SUCCEEDED' OR state = 'EXPIRED' OR state = 'REVOKED'
+                           OR state = 'SKIPPED'))
+        OR (phase = 3 AND (state = 'QUEUED' OR state = 'RETRYING'))
+        OR (phase = 0 AND state = 'WAITING')
+        OR (phase = 1 AND state = 'FAILED')
+    ),
+    CHECK ((due_at IS NOT NULL) = (phase >= 3))
+);
+
+CREATE INDEX jobs_ready ON jobs (queue, priority DESC, seq, visible_at, phase) WHERE phase = 2;
+CREATE INDEX jobs_timed ON jobs (phase, queue, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_resting ON jobs (phase, queue) WHERE phase <= 1;
+CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
+    WHERE expires_at IS NOT NULL AND phase IN (0, 2, 3);
+CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
+
+-- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and
+-- deleted when its job has succeeded.
+CREATE TABLE envelopes (
+    seq INTEGER PRIMARY KEY,
+    data BLOB NOT NULL
+);
+
+CREATE TABLE results (
+    seq INTEGER PRIMARY KEY,
+    codec TEXT NOT NULL,
+    data BLOB NOT NULL
+);
+
+-- Job `child` waits, or waited, for job `parent`.
+CREATE TABLE edges (
+    parent TEXT NOT NULL,
+    child INTEGER NOT NULL,
+    met INTEGER NOT NULL,
+    PRIMARY KEY (parent, child)
+) WITHOUT ROWID;
+
+CREATE INDEX edges_by_child ON edges (child, parent);
+
+-- What a parent handed over: one copy, for all of its edges and as long as there is one.
+CREATE TABLE inputs (
+    parent TEXT PRIMARY KEY,
+    codec TEXT NOT NULL,
+    data BLOB NOT NULL
+);
+
+CREATE TABLE keys (
+    key TEXT PRIMARY KEY,
+    job_id TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    expires_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX keys_expiring ON keys (expires_at);
+
+CREATE TABLE workers (
+    id TEXT PRIMARY KEY,
+    record TEXT NOT NULL  -- JSON of records.WorkerRecord
+) WITHOUT ROWID;
+
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    expires_at REAL NOT NULL
+) WITHOUT ROWID;
+
+-- Nothing that belongs to a job outlives it, whatever deletes it.
+CREATE TRIGGER jobs_delete AFTER DELETE ON jobs
+BEGIN
+    DELETE FROM envelopes WHERE seq = old.seq;
+    DELETE FROM results WHERE seq = old.seq;
+    DELETE FROM edges WHERE child = old.seq;
+END;
+
+CREATE TRIGGER edges_delete AFTER DELETE ON edges
+WHEN NOT EXISTS (SELECT 1 FROM edges WHERE parent = old.parent)
+BEGIN
+    DELETE FROM inputs WHERE parent = old.parent;
+END;

@@ -1,0 +1,48 @@
+-- name: last_seq
+-- The newest place in the store's sequence.
+SELECT coalesce(max(seq), 0) FROM jobs;
+
+-- name: insert_jobs
+-- New jobs, in the order of their rows. An id that is stored already is left as it is. The values
+-- are repeated for several rows in one statement.
+INSERT INTO jobs (
+    seq, id, phase, state, queue, priority, token, dependencies, pending, visible_at, due_at,
+    expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
+    finished_at, key, workflow
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: insert_envelopes
+-- The envelopes of new jobs. The values are repeated, as those of insert_jobs.
+INSERT INTO envelopes (seq, data) VALUES (?, ?);
+
+-- name: added
+-- The places behind that one.
+SELECT seq FROM jobs WHERE seq > ?;
+
+-- name: stored
+-- Which of these ids are stored, in what state, and with which result.
+SELECT jobs.id, jobs.state, results.codec, results.data
+FROM json_each(?) AS wanted
+JOIN jobs ON jobs.id = wanted.value
+LEFT JOIN results ON results.seq = jobs.seq;
+
+-- name: keys
+-- The keys that stand for a job now: of these names, after that instant.
+SELECT keys.key, keys.job_id, keys.fingerprint
+FROM json_each(?) AS wanted
+JOIN keys ON keys.key = wanted.value
+WHERE keys.expires_at > ?;
+
+-- name: insert_key
+-- Let a key stand for a job; what it stood for before is over.
+INSERT OR REPLACE INTO keys (key, job_id, fingerprint, expires_at) VALUES (?, ?, ?, ?);
+
+-- name: insert_edge
+-- A job waits for another one, or would have if that had not succeeded.
+INSERT INTO edges (parent, child, met) VALUES (?, ?, ?);
+
+-- name: insert_input
+-- What a job hands over to those that wait for it.
+INSERT OR IGNORE INTO inputs (parent, codec, data) VALUES (?, ?, ?);

@@ -1,0 +1,25 @@
+-- name: register
+-- The newest description of a worker.
+INSERT OR REPLACE INTO workers (id, record) VALUES (?, ?);
+
+-- name: deregister
+-- A worker left.
+DELETE FROM workers WHERE id = ?;
+
+-- name: workers
+-- Every worker, by id.
+SELECT record FROM workers ORDER BY id;
+
+-- name: holder
+-- Who has a named lease at an instant.
+SELECT owner FROM leases WHERE name = ? AND expires_at > ?;
+
+-- name: acquire
+-- Take or renew a named lease, unless somebody else has it.
+INSERT INTO leases (name, owner, expires_at) VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+WHERE leases.owner = excluded.owner OR leases.expires_at <= ?4;
+
+-- name: surrender
+-- Give a named lease up.
+DELETE FROM leases WHERE name = ? AND owner = ? AND expires_at > ?;

@@ -1,0 +1,83 @@
+-- name: survey
+-- What there is to do for some queues: for each the highest ready priority, the earliest future
+-- visibility, lease end and expiry. Four look-ups in an index each, however many jobs there are.
+SELECT
+    wanted.value,
+    (SELECT priority FROM jobs WHERE phase = 2 AND queue = wanted.value
+     ORDER BY priority DESC LIMIT 1),
+    (SELECT due_at FROM jobs WHERE phase = 3 AND queue = wanted.value AND due_at IS NOT NULL
+     ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM jobs WHERE phase = 4 AND queue = wanted.value AND due_at IS NOT NULL
+     ORDER BY due_at LIMIT 1),
+    (SELECT expires_at FROM jobs WHERE phase IN (0, 2, 3) AND queue = wanted.value
+     AND expires_at IS NOT NULL ORDER BY expires_at LIMIT 1)
+FROM json_each(?) AS wanted;
+
+-- name: tops
+-- The highest ready priority of each of these queues.
+SELECT
+    wanted.value,
+    (SELECT priority FROM jobs WHERE phase = 2 AND queue = wanted.value
+     ORDER BY priority DESC LIMIT 1)
+FROM json_each(?) AS wanted;
+
+-- name: available
+-- How many jobs of a queue are ready with a priority; no more than a limit are counted.
+SELECT count(*) FROM (
+    SELECT 1 FROM jobs WHERE phase = 2 AND queue = ? AND priority = ? LIMIT ?
+);
+
+-- name: claim
+-- The most urgent ready jobs of a queue that have not expired, in the order of the store.
+SELECT
+    jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
+FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
+WHERE jobs.phase = 2 AND jobs.queue = ?1 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?2)
+ORDER BY jobs.priority DESC, jobs.seq
+LIMIT ?3;
+
+-- name: claim_level
+-- The same, of one priority only.
+SELECT
+    jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
+FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
+WHERE jobs.phase = 2 AND jobs.queue = ?1 AND jobs.priority = ?4
+AND (jobs.expires_at IS NULL OR jobs.expires_at > ?2)
+ORDER BY jobs.seq
+LIMIT ?3;
+
+-- name: lease
+-- Lease jobs to a worker. The counters are raised before the worker sees the delivery.
+UPDATE jobs SET
+    phase = 4, state = 'RUNNING', token = token + 1, settled_as = NULL,
+    deliveries = deliveries + 1, due_at = ?1, started_at = ?2, worker = ?3
+WHERE seq IN (SELECT value FROM json_each(?4));
+
+-- name: inputs
+-- What was handed over to these jobs.
+SELECT edges.child, edges.parent, inputs.codec, inputs.data
+FROM json_each(?) AS wanted
+JOIN edges ON edges.child = wanted.value
+JOIN inputs ON inputs.parent = edges.parent;
+
+-- name: promote
+-- Make due jobs ready.
+UPDATE jobs SET phase = 2, due_at = NULL
+WHERE seq IN (
+    SELECT seq FROM jobs WHERE phase = 3 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
+    ORDER BY due_at LIMIT ?3
+);
+
+-- name: overdue
+-- The running jobs of a queue whose lease has ended.
+SELECT seq FROM jobs
+WHERE phase = 4 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
+ORDER BY due_at LIMIT ?3;
+
+-- name: expired
+-- The jobs of a queue that nobody started in time.
+SELECT seq, id, task FROM jobs
+WHERE phase IN (0, 2, 3) AND queue = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2
+ORDER BY expires_at LIMIT ?3;

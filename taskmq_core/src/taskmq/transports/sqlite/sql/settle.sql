@@ -1,0 +1,76 @@
+-- name: examine
+-- What decides whether a settlement counts, and what an acknowledgement needs to know.
+SELECT seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies
+FROM jobs WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: load
+-- All that the end of a delivery may change, in the order of rows.Row.
+SELECT
+    seq, id, phase, state, settled_as, attempt, deliveries, reclaims, yields, cancel_requested,
+    visible_at, due_at, task, queue, priority, expires_at, result_ttl, keep_result, on_receipt,
+    max_deliveries, started_at, finished_at, worker, parked_reason, parked_at, park_until,
+    dead_reason, failure, history
+FROM jobs WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: save
+-- The same, back.
+UPDATE jobs SET
+    phase = :phase, state = :state, settled_as = :settled_as, attempt = :attempt,
+    deliveries = :deliveries, reclaims = :reclaims, yields = :yields,
+    cancel_requested = :cancel_requested, visible_at = :visible_at, due_at = :due_at,
+    task = :task, queue = :queue, priority = :priority, expires_at = :expires_at,
+    result_ttl = :result_ttl, keep_result = :keep_result, on_receipt = :on_receipt,
+    max_deliveries = :max_deliveries, started_at = :started_at, finished_at = :finished_at,
+    worker = :worker, parked_reason = :parked_reason, parked_at = :parked_at,
+    park_until = :park_until, dead_reason = :dead_reason, failure = :failure, history = :history
+WHERE seq = :seq;
+
+-- name: succeed
+-- RUNNING to SUCCEEDED, for many at once.
+UPDATE jobs SET
+    phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = ?1, due_at = ?1 + result_ttl,
+    failure = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?2));
+
+-- name: drop_envelopes
+-- The envelopes of jobs that will not run again.
+DELETE FROM envelopes WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: insert_results
+-- Results. The values are repeated for several rows in one statement.
+INSERT INTO results (seq, codec, data) VALUES (?, ?, ?);
+
+-- name: replace_envelope
+-- Another envelope for a job.
+UPDATE envelopes SET data = ? WHERE seq = ?;
+
+-- name: expire
+-- EXPIRED, for many at once.
+UPDATE jobs SET
+    phase = 5, state = 'EXPIRED', finished_at = ?1, due_at = ?1 + result_ttl,
+    parked_reason = NULL, parked_at = NULL, park_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?2));
+
+-- name: revoke
+-- REVOKED, for many at once that have not started.
+UPDATE jobs SET
+    phase = 5, state = 'REVOKED', finished_at = ?1, due_at = ?1 + result_ttl,
+    parked_reason = NULL, parked_at = NULL, park_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?2));
+
+-- name: ask_to_stop
+-- Running jobs are asked to stop.
+UPDATE jobs SET cancel_requested = 1 WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: delete
+-- Delete jobs, with all that belongs to them.
+DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: holders
+-- What decides whether a delivery is still current.
+SELECT seq, id, phase, token, cancel_requested
+FROM jobs WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: extend
+-- Let leases end at another instant.
+UPDATE jobs SET due_at = ?1 WHERE seq IN (SELECT value FROM json_each(?2));

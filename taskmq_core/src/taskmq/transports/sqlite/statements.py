@@ -1,0 +1,20 @@
+"""The statements in ``sql/*.sql``, by what they are for."""
+
+from __future__ import annotations
+
+from taskmq.transports._files import load_blocks
+
+__all__ = ["DEPENDENCIES", "ENQUEUE", "QUERY", "REGISTRY", "RESERVE", "SETTLE", "UPKEEP"]
+
+
+def _load(name: str) -> dict[str, str]:
+    return load_blocks(__package__, f"sql/{name}.sql")
+
+
+DEPENDENCIES = _load("dependencies")
+ENQUEUE = _load("enqueue")
+QUERY = _load("query")
+REGISTRY = _load("registry")
+RESERVE = _load("reserve")
+SETTLE = _load("settle")
+UPKEEP = _load("upkeep")

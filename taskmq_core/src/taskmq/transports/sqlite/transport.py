@@ -1,0 +1,188 @@
+"""The port, implemented: the time, the database, and one call for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from sqlite3 import Connection
+
+import msgspec
+
+from taskmq.clock import Clock
+from taskmq.envelope import Sealed
+from taskmq.records import JobFilter, JobRecord, MaintenanceReport, QueueStats, WorkerRecord
+from taskmq.transport import (
+    Capabilities,
+    Delivery,
+    Enqueued,
+    Exchange,
+    LeaseStatus,
+    Listener,
+    Reservation,
+    Settled,
+    Settlement,
+)
+from taskmq.turns import Turns
+
+from . import query, registry, upkeep
+from .database import Database
+from .enqueue import enqueue
+from .listener import Hub
+from .options import Options, parse
+from .reserve import reserve, survey
+from .rows import DEAD, FINISHED
+from .settle import extend, settle
+
+__all__ = ["SqliteTransport", "from_url"]
+
+CAPABILITIES = Capabilities(
+    durable=True,
+    shared=True,
+    limitations=("one machine: every process needs the file on a local disk",),
+)
+
+
+def from_url(url: str, *, clock: Clock) -> SqliteTransport:
+    """The store in a file, which is created if it is missing. docs/reference/sqlite.md has the
+    options.
+
+    Raises `ConfigError`, `StoreCorrupt`, `SchemaMismatch` or `TransportUnavailable`.
+
+    >>> from_url("sqlite:///jobs.db?synchronous=full", clock=SystemClock())
+    """
+    return SqliteTransport(parse(url), clock)
+
+
+class SqliteTransport:
+    """A `taskmq.transport.Transport` on one SQLite file.
+
+    Every operation that changes something is one transaction. It is durable on return against the
+    end of any process, and with ``synchronous=full`` against a power failure as well.
+    """
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self._clock = clock
+        self._database = Database(options, clock)
+        self._hub = Hub(self._database)
+        self._turns = Turns()
+
+    # -- producers ---------------------------------------------------------------------------
+
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        if not sealed:
+            return []
+        return self._database.write(enqueue, sealed, self._clock.now())
+
+    # -- workers -----------------------------------------------------------------------------
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        now = self._clock.now()
+        if not settlements:
+            if reservation is None:
+                return Exchange()
+            # Look first: a worker that finds nothing does not write, nor wait for one who does.
+            found = self._database.read(survey, reservation.queues)
+            if not found.is_untidy(now) and (found.top is None or reservation.limit < 1):
+                return Exchange(next_due_at=found.next_due_at, waiting_priority=found.top)
+        return self._database.write(_exchange, self._turns, settlements, reservation, now)
+
+    def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
+        return self.exchange((), reservation).deliveries
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        return self.exchange(settlements).settled
+
+    def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
+        if not deliveries:
+            return []
+        return self._database.write(extend, deliveries, self._clock.now() + lease)
+
+    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
+        """Wakes with every commit, of whatever queue or job: looking is cheap here."""
+        return self._hub.listen()
+
+    # -- jobs --------------------------------------------------------------------------------
+
+    def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        return self._database.read(query.get, job_ids) if job_ids else []
+
+    def find(self, filter: JobFilter) -> list[JobRecord]:
+        return self._database.read(query.find, filter)
+
+    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+        return self._database.write(upkeep.revoke, job_ids, self._clock.now())
+
+    def forget(self, job_ids: Sequence[str]) -> int:
+        return self._database.write(upkeep.delete, job_ids, FINISHED)
+
+    def stats(self, queues: Sequence[str] | None = None) -> list[QueueStats]:
+        return self._database.read(query.stats, queues, self._clock.now())
+
+    def purge(self, queue: str) -> int:
+        return self._database.write(upkeep.purge, queue, self._clock.now())
+
+    # -- dead letters ------------------------------------------------------------------------
+
+    def replay(self, job_ids: Sequence[str], envelopes: Mapping[str, Sealed]) -> list[bool]:
+        return self._database.write(upkeep.replay, job_ids, envelopes, self._clock.now())
+
+    def bury(self, job_ids: Sequence[str]) -> int:
+        return self._database.write(upkeep.delete, job_ids, DEAD)
+
+    # -- workers and leaders -----------------------------------------------------------------
+
+    def register(self, worker: WorkerRecord) -> None:
+        self._database.write(registry.register, worker)
+
+    def deregister(self, worker_id: str) -> None:
+        self._database.write(registry.deregister, worker_id)
+
+    def workers(self) -> list[WorkerRecord]:
+        return self._database.read(registry.workers)
+
+    def unpark(self, tasks: Sequence[str]) -> int:
+        now = self._clock.now()
+        if not self._database.read(upkeep.any_parked):
+            return 0
+        return self._database.write(upkeep.unpark, tasks, now)
+
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
+        now = self._clock.now()
+        holder = self._database.read(registry.holder, name, now)
+        if holder is not None and holder != owner:
+            return False  # without writing: those who wait for leadership ask often
+        return self._database.write(registry.acquire, name, owner, now, ttl)
+
+    def surrender(self, name: str, owner: str) -> bool:
+        return self._database.write(registry.surrender, name, owner, self._clock.now())
+
+    # -- upkeep ------------------------------------------------------------------------------
+
+    def maintain(self, limit: int = 1000) -> MaintenanceReport:
+        now = self._clock.now()
+        if not self._database.read(upkeep.is_due, now):
+            return MaintenanceReport()
+        report = self._database.write(upkeep.maintain, now, limit)
+        self._database.write_apart(upkeep.shrink)
+        return report
+
+    def close(self) -> None:
+        self._hub.close()
+        self._database.close()
+
+
+def _exchange(
+    connection: Connection,
+    turns: Turns,
+    settlements: Sequence[Settlement],
+    reservation: Reservation | None,
+    now: float,
+) -> Exchange:
+    settled = settle(connection, settlements, now) if settlements else []
+    if reservation is None:
+        return Exchange(settled=settled)
+    answer = reserve(connection, turns, reservation, now)
+    return msgspec.structs.replace(answer, settled=settled) if settled else answer

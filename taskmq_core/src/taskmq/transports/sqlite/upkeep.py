@@ -1,0 +1,169 @@
+"""Housekeeping that no worker waits for, and what people do to jobs that nobody runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from taskmq.envelope import Sealed
+from taskmq.records import MaintenanceReport
+from taskmq.states import Event
+
+from . import dependencies
+from .reserve import drop_expired, reclaim
+from .rows import DEAD, FINISHED, RUNNING, Row, json_of, json_of_numbers, load
+from .settle import give_up, replace, write_back
+from .statements import SETTLE
+from .statements import UPKEEP as SQL
+
+__all__ = [
+    "any_parked",
+    "delete",
+    "is_due",
+    "maintain",
+    "purge",
+    "replay",
+    "revoke",
+    "shrink",
+    "unpark",
+]
+
+SHRINK_PAGES = 500
+"""How much a maintenance gives back to the file system: 2 MB."""
+
+
+def is_due(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether there is anything to maintain. Reads only: a store at rest is not written to."""
+
+    def instants(statement: str, *values: object) -> list[float]:
+        rows = connection.execute(SQL[statement], values).fetchall()
+        return [at for (at,) in rows if at is not None]
+
+    every = instants("next_forsaken") + instants("next_key")
+    for phase in (RUNNING, FINISHED):
+        for queue in _names(connection, "timed_queues", phase):
+            every += instants("next_timed", phase, queue)
+    for queue in _names(connection, "expiring_queues"):
+        every += instants("next_expiry", queue)
+    return any(at <= now for at in every)
+
+
+def maintain(connection: sqlite3.Connection, now: float, limit: int) -> MaintenanceReport:
+    """See `taskmq.transport.Transport.maintain`."""
+    reclaimed: list[Row] = []
+    for queue in _names(connection, "timed_queues", RUNNING):
+        reclaimed += reclaim(connection, queue, now, limit - len(reclaimed))
+    expired = 0
+    for queue in _names(connection, "expiring_queues"):
+        expired += len(drop_expired(connection, queue, now, limit - expired))
+    forsaken = _give_up_forsaken(connection, now, limit)
+    purged = 0
+    for queue in _names(connection, "timed_queues", FINISHED):
+        purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
+    return MaintenanceReport(
+        reclaimed=len(reclaimed),
+        expired=expired,
+        dead=forsaken + sum(row.dead_reason is not None for row in reclaimed),
+        purged=purged,
+        keys_purged=connection.execute(SQL["retire_keys"], (now, limit)).rowcount,
+    )
+
+
+def _give_up_forsaken(connection: sqlite3.Connection, now: float, limit: int) -> int:
+    seqs = [seq for (seq,) in connection.execute(SQL["forsaken"], (now, limit)).fetchall()]
+    rows = load(connection, seqs).values()
+    for row in rows:
+        give_up(row, row.parked_reason or "parked", now)
+    write_back(connection, rows, now)
+    return len(rows)
+
+
+def shrink(connection: sqlite3.Connection) -> None:
+    """Give space back to the file system, a little at a time, once most of the file is unused."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if unused > SHRINK_PAGES and unused > pages // 2:
+        connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
+
+
+def _names(connection: sqlite3.Connection, statement: str, *values: object) -> list[str]:
+    return [name for (name,) in connection.execute(SQL[statement], values).fetchall()]
+
+
+# -- at somebody's request -----------------------------------------------------------------------
+
+
+def revoke(connection: sqlite3.Connection, job_ids: Sequence[str], now: float) -> list[bool]:
+    """See `taskmq.transport.JobStore.revoke`."""
+    open_jobs = {id: row for id, row in _places(connection, job_ids).items() if _is_open(row)}
+    running = [seq for seq, phase in open_jobs.values() if phase == RUNNING]
+    unstarted = {id: seq for id, (seq, phase) in open_jobs.items() if phase != RUNNING}
+    if running:
+        connection.execute(SETTLE["ask_to_stop"], (json_of_numbers(running),))
+    if unstarted:
+        connection.execute(SETTLE["revoke"], (now, json_of_numbers(unstarted.values())))
+        dependencies.skip(connection, list(unstarted), now)
+    return [job_id in open_jobs for job_id in job_ids]
+
+
+def _is_open(place: tuple[int, int]) -> bool:
+    return place[1] not in (DEAD, FINISHED)
+
+
+def delete(connection: sqlite3.Connection, job_ids: Sequence[str], phase: int) -> int:
+    """Delete those of these jobs that are in a phase; how many there were."""
+    places = _places(connection, job_ids)
+    seqs = [seq for seq, found in places.values() if found == phase]
+    if seqs:
+        connection.execute(SETTLE["delete"], (json_of_numbers(seqs),))
+    return len(seqs)
+
+
+def purge(connection: sqlite3.Connection, queue: str, now: float) -> int:
+    """See `taskmq.transport.JobStore.purge`."""
+    if dependencies.any_edges(connection):
+        parents = connection.execute(SQL["depended_on"], (queue,)).fetchall()
+        dependencies.skip(connection, [job_id for (job_id,) in parents], now)
+    connection.execute(SQL["free_keys"], (queue,))
+    ready = connection.execute(SQL["purge_ready"], (queue,)).rowcount
+    return ready + connection.execute(SQL["purge_delayed"], (queue,)).rowcount
+
+
+def replay(
+    connection: sqlite3.Connection,
+    job_ids: Sequence[str],
+    envelopes: Mapping[str, Sealed],
+    now: float,
+) -> list[bool]:
+    """See `taskmq.transport.DeadLetters.replay`."""
+    places = _places(connection, job_ids)
+    rows = load(connection, [seq for seq, phase in places.values() if phase == DEAD])
+    dead = {row.id: row for row in rows.values()}
+    for job_id, row in dead.items():
+        if job_id in envelopes:
+            replace(connection, row, envelopes[job_id])
+        row.note(Event.REPLAY, now)
+        row.attempt, row.deliveries, row.reclaims, row.yields = 1, 0, 0, 0
+        row.started_at = row.finished_at = row.worker = row.failure = row.dead_reason = None
+        row.cancel_requested, row.visible_at = 0, now
+        row.move(Event.REPLAY, now)
+    write_back(connection, dead.values(), now)
+    dependencies.restore(connection, dead)
+    replayed = [dead.pop(job_id, None) for job_id in job_ids]  # named twice: replayed once
+    return [row is not None for row in replayed]
+
+
+def any_parked(connection: sqlite3.Connection) -> bool:
+    """Whether any job is parked."""
+    return bool(connection.execute(SQL["any_parked"]).fetchone()[0])
+
+
+def unpark(connection: sqlite3.Connection, tasks: Sequence[str], now: float) -> int:
+    """See `taskmq.transport.WorkerRegistry.unpark`."""
+    return connection.execute(SQL["unpark"], (now, json_of(tasks))).rowcount
+
+
+def _places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Where each job is: its place in the store and its phase."""
+    rows = connection.execute(SQL["places"], (json_of(job_ids),)).fetchall()
+    return {job_id: (seq, phase) for job_id, seq, phase in rows}
