@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from taskmq.errors import TaskmqError
+from taskmq.errors import ConfigError
 
 from .suite import Outcome, Report, Status, cases, run
-from .target import resolve
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-k", dest="wanted", default="", help="only cases whose name contains this")
     options = parser.parse_args(arguments)
     chosen = [case for case in cases() if options.wanted in str(case)]
-    try:
-        resolve(options.target)
-    except TaskmqError as error:
-        parser.error(str(error))
     if not chosen:
         parser.error(f"no case has {options.wanted!r} in its name")
-    report = run(options.target, only=chosen, on_outcome=_show)
+    try:
+        report = run(options.target, only=chosen, on_outcome=_show)
+    except ConfigError as error:
+        parser.error(str(error))
     _sum_up(report)
     return 0 if report.ok else 1
 

@@ -117,6 +117,8 @@ def edited_dead_letter_is_replayed_as_edited(subject: Subject) -> None:
     record = subject.expect(job_id, JobState.QUEUED, "after edit and replay")
     columns = (record.queue, record.priority, record.expires_at, record.max_deliveries)
     equal(columns, ("other", 7, None, 1), "queue, priority, expires_at, max_deliveries")
+    depths = [(stats.queue, stats.ready, stats.dead) for stats in subject.transport.stats()]
+    equal(depths, [("other", 1, 0)], "depths")
     equal(subject.take(job_id, queues=["other"]).envelope, edited.data, "the envelope")
 
 

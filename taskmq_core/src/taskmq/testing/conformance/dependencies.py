@@ -218,10 +218,10 @@ def dependency_that_is_lost_skips_at_once(subject: Subject) -> None:
     dead, revoked = subject.add_many(2)
     _die(subject, dead)
     subject.transport.revoke([revoked])
-    for lost in (dead, revoked):
+    for lost, turn in ((dead, 1), (revoked, -1)):
         second = subject.job(after=[lost])
         third = subject.job(after=[second.envelope.id])
-        subject.transport.enqueue([third, second])
+        subject.transport.enqueue([second, third][::turn])
         record = subject.expect(second.envelope.id, S.SKIPPED, "at once")
         near(record.finished_at, subject.clock.now(), "finished_at")
         subject.expect(third.envelope.id, S.SKIPPED, "at once")

@@ -121,7 +121,11 @@ def purge_frees_the_keys(subject: Subject) -> None:
     """A purged job never ran: the same call may be enqueued again."""
     subject.transport.enqueue([_keyed(subject, args=[1])])
     equal(subject.transport.purge("q"), 1, "purged")
-    (answer,) = subject.transport.enqueue([_keyed(subject, args=[2])])
+    subject.clock.advance(WINDOW)
+    equal(subject.transport.maintain().keys_purged, 0, "keys purged after the purge")
+    subject.transport.enqueue([_keyed(subject, args=[2])])
+    subject.transport.purge("q")
+    (answer,) = subject.transport.enqueue([_keyed(subject, args=[3])])
     equal(answer.created, True, "a call with the key")
 
 

@@ -42,15 +42,16 @@ def maintain_takes_back_ended_leases_of_every_queue(subject: Subject) -> None:
 @case()
 def finished_jobs_are_kept_as_long_as_they_say(subject: Subject) -> None:
     """A finished job is readable until ``result_ttl`` after its end, then deleted."""
-    job_id = subject.add(result_ttl=100.0)
-    subject.done(Ack(subject.take(), text("value")))
-    end = subject.clock.now()
-    subject.clock.set(end + 99.9)
-    equal(subject.transport.maintain().purged, 0, "purged, too early")
-    equal(subject.record(job_id).result, text("value"), "result just before the end")
-    subject.clock.set(end + 100)
-    equal(subject.transport.maintain().purged, 1, "purged")
-    equal(subject.state(job_id), JobState.UNKNOWN, "state")
+    for ttl in (0.5, 100.0):
+        job_id = subject.add(result_ttl=ttl)
+        subject.done(Ack(subject.take(), text("value")))
+        end = subject.clock.now()
+        subject.clock.set(end + ttl - 0.01)
+        equal(subject.transport.maintain().purged, 0, "purged, too early")
+        equal(subject.record(job_id).result, text("value"), "result just before the end")
+        subject.clock.set(end + ttl)
+        equal(subject.transport.maintain().purged, 1, "purged")
+        equal(subject.state(job_id), JobState.UNKNOWN, "state")
 
 
 @case()
@@ -68,14 +69,15 @@ def every_end_but_death_has_its_retention(subject: Subject) -> None:
 @case()
 def limit_bounds_one_maintain(subject: Subject) -> None:
     """At most ``limit`` jobs of each kind at a time; the rest next time."""
-    for _ in range(7):
-        subject.add(expires_at=subject.clock.now() + 10)
-    subject.add_many(7, queue="lost")
-    subject.reserve(limit=7, queues=["lost"], lease=10.0)
+    for number in range(7):
+        subject.add(queue=f"late-{number % 2}", expires_at=subject.clock.now() + 10)
+        subject.add(queue=f"lost-{number % 2}", max_deliveries=1)
+    subject.reserve(limit=7, queues=["lost-0", "lost-1"], lease=10.0)
     subject.clock.advance(10)
     reports = [subject.transport.maintain(limit=3) for _ in range(4)]
     equal([report.expired for report in reports], [3, 3, 1, 0], "expired")
     equal([report.reclaimed for report in reports], [3, 3, 1, 0], "reclaimed")
+    equal([report.dead for report in reports], [3, 3, 1, 0], "dead")
 
 
 @case()

@@ -73,6 +73,16 @@ def unpark_makes_jobs_of_these_tasks_visible(subject: Subject) -> None:
 
 
 @case()
+def unpark_counts_what_it_made_visible(subject: Subject) -> None:
+    """A parked job whose delay has passed is visible already, and not counted."""
+    subject.add()
+    _park(subject, subject.take(), 60.0)
+    subject.clock.advance(60)
+    equal(subject.transport.unpark(["demo.task"]), 0, "unparked")
+    subject.take()
+
+
+@case()
 def unpark_leaves_other_jobs_alone(subject: Subject) -> None:
     """Jobs of the task that are delayed for another reason, or held, are not touched."""
     delayed = subject.add("demo.a", eta=subject.clock.now() + 50)
@@ -96,6 +106,12 @@ def settled_otherwise_it_is_parked_no_longer(subject: Subject) -> None:
     subject.clock.advance(10)
     _park(subject, subject.take(), 0.0)
     near(subject.record(job_id).parked_at, subject.clock.now(), "parked_at of the second park")
+    subject.take(lease=5.0)
+    subject.clock.advance(5)
+    subject.exchange(limit=0)
+    record = subject.record(job_id)
+    equal((record.parked_reason, record.parked_at), (None, None), "after a reclaim")
+    _park(subject, subject.take(), 0.0)
     subject.done(Ack(subject.take()))
     equal(subject.record(job_id).parked_reason, None, "after its success")
 

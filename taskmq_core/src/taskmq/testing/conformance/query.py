@@ -67,6 +67,7 @@ def find_pages_through_everything_once(subject: Subject) -> None:
     seen: list[str] = []
     after: str | None = None
     while page := subject.transport.find(JobFilter(after=after, limit=10)):
+        equal(len(page), min(10, 25 - len(seen)), "jobs on the page")
         seen += _ids(page)
         after = page[-1].id
     equal(seen, ids, "the pages")

@@ -130,6 +130,23 @@ def replacement_envelope_takes_over(subject: Subject) -> None:
 
 
 @case()
+def replaced_envelope_leaves_no_trace(subject: Subject) -> None:
+    """What the former envelope said, its queue and its lease there, counts no longer."""
+    job_id = subject.add(expires_at=subject.clock.now() + 30)
+    other = subject.job(id=job_id, queue="other")
+    subject.done(RetryLater(subject.take(lease=20.0), 5.0, FAILURE, other))
+    equal([stats.queue for stats in subject.transport.stats()], ["other"], "queues in use")
+    subject.clock.advance(40)
+    answer = subject.exchange(queues=["q"])
+    equal((list(answer.deliveries), list(answer.dropped)), ([], []), "in its former queue")
+    record = subject.expect(job_id, JobState.RETRYING, "past its former lease and expiry")
+    equal(record.reclaims, 0, "reclaims")
+    delivery = subject.take(job_id, queues=["other"])
+    equal(subject.transport.stats(["other"])[0].running, 1, "running in its new queue")
+    subject.done(Ack(delivery))
+
+
+@case()
 def replacement_may_drop_the_expiry(subject: Subject) -> None:
     """An envelope without expiry, put in the place of one with, never expires."""
     job_id = subject.add(expires_at=subject.clock.now() + 10)

@@ -147,6 +147,20 @@ def lost_job_asked_to_stop_is_revoked(subject: Subject) -> None:
 
 
 @case()
+def replayed_job_is_asked_to_stop_no_longer(subject: Subject) -> None:
+    """A job that failed although it was asked to stop is replayed without that request."""
+    job_id = subject.add()
+    delivery = subject.take()
+    subject.transport.revoke([job_id])
+    subject.done(DeadLetter(delivery, "error", FAILURE))
+    subject.expect(job_id, JobState.FAILED, "after its dead letter")
+    subject.transport.replay([job_id], {})
+    equal(subject.record(job_id).cancel_requested, False, "cancel_requested")
+    delivery = subject.take(job_id)
+    equal(subject.transport.extend([delivery], 10.0), [LeaseStatus.HELD], "status")
+
+
+@case()
 def revoke_is_seen_on_every_handle(subject: Subject) -> None:
     """Another handle may revoke what this one holds."""
     job_id = subject.add()

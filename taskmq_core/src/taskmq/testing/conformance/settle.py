@@ -174,6 +174,23 @@ def late_settlement_is_refused(subject: Subject) -> None:
 
 
 @case()
+def lost_delivery_is_not_taken_for_a_settled_one(subject: Subject) -> None:
+    """A late settlement of the kind that ended an earlier delivery is refused, not repeated."""
+    job_id = subject.add()
+    ways: list[Callable[[Delivery], Settlement]] = [
+        Release,
+        lambda delivery: Defer(delivery, 0.0),
+        lambda delivery: RetryLater(delivery, 0.0, FAILURE),
+    ]
+    for settlement in ways:
+        subject.done(settlement(subject.take(job_id)))
+        late = subject.take(job_id, lease=5.0)
+        subject.clock.advance(5)
+        subject.exchange(limit=0)
+        equal(subject.settle(settlement(late)), [Settled.LEASE_LOST], "the late settlement")
+
+
+@case()
 def settlement_before_anyone_took_the_job_back_counts(subject: Subject) -> None:
     """A lease that is over in time only, because nobody took the job back, still settles."""
     job_id = subject.add()

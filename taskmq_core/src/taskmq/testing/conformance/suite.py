@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import ModuleType
 
+from taskmq.errors import ConfigError
 from taskmq.ids import new_id
 from taskmq.transport import Capabilities
 
@@ -112,7 +113,9 @@ def run(
     only: Iterable[Case] | None = None,
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Report:
-    """Check a transport, each case on a new store. Never raises on account of the transport.
+    """Check a transport, each case on a new store.
+
+    Raises `ConfigError` where the target names no store; whatever else goes wrong is in the report.
 
     ``target`` is a URL, ``"module:factory"`` (see `resolve`) or the factory itself:
     ``factory(name, clock)`` opens the store of that name, which is empty if the name is new. The
@@ -143,6 +146,8 @@ def run_case(case: Case, target: str | OpenStore) -> Outcome:
             case.body(subject)
         finally:
             subject.close()
+    except ConfigError:
+        raise
     except Exception as error:
         where = traceback.format_exception_only(type(error), error)[-1].strip()
         return Outcome(case, Status.FAILED, where, error, time.perf_counter() - started)
