@@ -236,6 +236,16 @@ def test_events_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.startswith('{"event":"task.submitted",')
 
 
+def test_event_lines_can_go_elsewhere_later(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App(Config(events="stderr"))
+    app.write_events("stdout")
+    app.task(name="a")(print).delay()
+    out, err = capsys.readouterr()
+    assert (out.count("task.submitted"), err) == (1, "")
+    app.write_events("none")
+    assert not app.emitter.active
+
+
 def test_a_handle_for_a_job_of_somebody_else() -> None:
     app = App(Config())
     submitted = app.task(name="a")(print).delay()

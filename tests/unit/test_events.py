@@ -39,6 +39,7 @@ def test_the_json_form_names_the_event() -> None:
         "error_type": "builtins.ValueError",
         "error": "no",
         "will_retry": False,
+        "traceback": "",
     }
 
 
@@ -67,6 +68,14 @@ def test_without_a_sink_nobody_is_active() -> None:
     emitter.emit(STARTED)
     emitter.add(CollectingSink())
     assert emitter.active
+
+
+def test_a_sink_can_be_taken_out_again() -> None:
+    emitter, sink = Emitter(), CollectingSink()
+    emitter.add(sink)
+    emitter.remove(sink)
+    emitter.emit(STARTED)
+    assert (sink.events, emitter.active) == ([], False)
 
 
 class BadSink:

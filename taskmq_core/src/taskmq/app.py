@@ -71,8 +71,8 @@ class App:
                 raise ConfigError("eager=True runs jobs in a store of its own: pass no transport=")
             self.clock = leaping = LeapingClock(self.clock)
             self._eager = EagerRunner(self, leaping)
-        if self.config.events != "none":
-            self.add_sink(JsonLinesSink(getattr(sys, self.config.events)))
+        self._event_lines: JsonLinesSink | None = None
+        self.write_events(self.config.events)
 
     # -- defining tasks ----------------------------------------------------------------------
 
@@ -175,6 +175,15 @@ class App:
     def add_sink(self, sink: EventSink) -> None:
         """Send this app's events to ``sink``, beside the others."""
         self.emitter.add(sink)
+
+    def write_events(self, where: Literal["none", "stdout", "stderr"]) -> None:
+        """Write events as JSON lines there from now on, instead of where ``config.events`` said."""
+        if self._event_lines is not None:
+            self.emitter.remove(self._event_lines)
+            self._event_lines = None
+        if where != "none":
+            self._event_lines = JsonLinesSink(getattr(sys, where))
+            self.add_sink(self._event_lines)
 
     # -- submitting --------------------------------------------------------------------------
 

@@ -75,6 +75,7 @@ class JobFailed(JobEvent, frozen=True, kw_only=True, tag="task.failed"):
     error_type: str
     error: str
     will_retry: bool
+    traceback: str = ""
 
 
 class JobRetrying(JobEvent, frozen=True, kw_only=True, tag="task.retrying"):
@@ -176,6 +177,10 @@ class Emitter:
     def add(self, sink: EventSink) -> None:
         self._sinks.append(sink)
         self.active = True
+
+    def remove(self, sink: EventSink) -> None:
+        self._sinks.remove(sink)
+        self.active = bool(self._sinks)
 
     def emit(self, *events: Event) -> None:
         """Give ``events`` to every sink, in order; a sink's exception is logged, never raised."""

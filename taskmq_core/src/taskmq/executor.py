@@ -321,6 +321,7 @@ class Executor:
                 error_type=settlement.failure.type,
                 error=settlement.failure.message,
                 will_retry=isinstance(settlement, RetryLater),
+                traceback=settlement.failure.traceback,
             )
             if isinstance(settlement, RetryLater):
                 visible = self._clock.now() + settlement.delay
