@@ -3,5 +3,27 @@
 from __future__ import annotations
 
 from .clock import FakeClock
+from .faults import (
+    Delay,
+    FailAfter,
+    FailBefore,
+    FaultPlan,
+    FaultyTransport,
+    LoseLeases,
+    LoseWakeup,
+    RandomFaults,
+)
+from .wrapper import TransportWrapper
 
-__all__ = ["FakeClock"]
+__all__ = [
+    "Delay",
+    "FailAfter",
+    "FailBefore",
+    "FakeClock",
+    "FaultPlan",
+    "FaultyTransport",
+    "LoseLeases",
+    "LoseWakeup",
+    "RandomFaults",
+    "TransportWrapper",
+]
