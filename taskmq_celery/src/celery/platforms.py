@@ -84,6 +84,7 @@ class Pidfile:
     """A file that holds the id of the one process that may have it. Usable in a ``with``."""
 
     path: str | None = None
+    _held = False
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow links
@@ -98,9 +99,11 @@ class Pidfile:
             self.write_pid()
         except OSError as error:
             raise LockFailed(str(error)) from error
+        self._held = True
         return self
 
-    __enter__ = acquire
+    def __enter__(self) -> Pidfile:
+        return self if self._held else self.acquire()
 
     def is_locked(self) -> bool:
         return self._file.exists()

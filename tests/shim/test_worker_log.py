@@ -1,0 +1,117 @@
+"""Loggers, formats and redirected prints of workers. What is expected was seen with Celery 5.7."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from celery.utils.log import (
+    ColorFormatter,
+    LoggingProxy,
+    get_logger,
+    get_task_logger,
+    mlevel,
+)
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    """What the logger ``taskmq.test.proxy`` writes."""
+    logger, written = logging.getLogger("taskmq.test.proxy"), io.StringIO()
+    handler = logging.StreamHandler(written)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    yield written
+    logger.removeHandler(handler)
+
+
+def record(level: int, message: object, *args: object) -> logging.LogRecord:
+    return logging.LogRecord("name", level, "file", 1, message, args, None)
+
+
+@pytest.mark.parametrize("name", ["celery", "celery.task"])
+def test_the_names_of_celerys_own_loggers_are_reserved(name: str) -> None:
+    with pytest.raises(RuntimeError, match=f"Logger name '{name}' is reserved!"):
+        get_task_logger(name)
+
+
+def test_task_loggers_are_children_of_the_task_logger_whatever_their_name() -> None:
+    task_logger = logging.getLogger("celery.task")
+    assert get_task_logger("proj.tasks").parent is task_logger
+    assert get_task_logger("celery.something").parent is task_logger
+    assert get_logger("proj.other").parent is logging.getLogger()
+
+
+def test_a_logger_without_configuration_is_silent() -> None:
+    assert isinstance(get_logger("proj.silent").handlers[0], logging.NullHandler)
+    assert get_logger(logging.getLogger("proj.given")) is logging.getLogger("proj.given")
+
+
+def test_levels_are_known_by_name_in_any_case() -> None:
+    assert [mlevel(level) for level in ("info", "INFO", 10, None, 0)] == [20, 20, 10, None, 0]
+    with pytest.raises(KeyError):
+        mlevel("nope")
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        (logging.DEBUG, "\x1b[1;34mDEBUG hi\x1b[0m"),
+        (logging.INFO, "INFO hi"),
+        (logging.WARNING, "\x1b[1;33mWARNING hi\x1b[0m"),
+        (logging.ERROR, "\x1b[1;31mERROR hi\x1b[0m"),
+        (logging.CRITICAL, "\x1b[1;35mCRITICAL hi\x1b[0m"),
+    ],
+)
+def test_lines_are_coloured_by_level(level: int, expected: str) -> None:
+    formatter = ColorFormatter("%(levelname)s %(message)s", use_color=True)
+    assert formatter.format(record(level, "h%s", "i")) == expected
+    plain = ColorFormatter("%(levelname)s %(message)s", use_color=False)
+    assert "\x1b" not in plain.format(record(level, "h%s", "i"))
+
+
+def test_printed_lines_become_records(stream: io.StringIO) -> None:
+    proxy = LoggingProxy(logging.getLogger("taskmq.test.proxy"), "INFO")
+    assert [proxy.write(text) for text in ("hello\n", "\n", "  a b \n", "")] == [5, 0, 6, 0]
+    assert proxy.write(b"bytes\n") == 5
+    proxy.writelines(["x", "100%\n"])
+    assert stream.getvalue() == "hello\n  a b \nbytes\nx\n100%\n"
+    assert not proxy.isatty()
+    proxy.close()
+    assert proxy.write("more") == 0
+
+
+def test_what_a_handler_prints_is_not_logged_again(stream: io.StringIO) -> None:
+    logger = logging.getLogger("taskmq.test.proxy")
+    proxy = LoggingProxy(logger, "INFO")
+
+    class Chatty(logging.Handler):
+        def emit(self, one: logging.LogRecord) -> None:
+            proxy.write("again")
+
+    chatty = Chatty()
+    logger.addHandler(chatty)
+    try:
+        proxy.write("once")
+    finally:
+        logger.removeHandler(chatty)
+    assert stream.getvalue() == "once\n"
+
+
+def test_a_failing_handler_reports_to_the_real_stderr(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("taskmq.test.proxy")
+    real = io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", real)
+    monkeypatch.setattr(sys, "stderr", LoggingProxy(logger, "INFO"))
+    logger.info("one argument, %s %s", "missing")
+    assert "not enough arguments for format string" in real.getvalue()
+    assert stream.getvalue() == ""
