@@ -15,12 +15,13 @@ from taskmq.ids import new_id
 from taskmq.transport import Ack, Delivery, Release, Reservation, RetryLater, Settlement, Transport
 
 from .processes import Hold
-from .subject import FAILURE
+from .subject import FAILURE, text
 from .target import resolve
 
 __all__ = ["main"]
 
 LEASE = 60.0
+LONGEST_WORK = 0.002  # long enough to let other processes in
 
 
 def main(spec: str, name: str, role: str, *arguments: str) -> None:
@@ -36,12 +37,15 @@ def _drain(transport: Transport, number: str) -> None:
     wanted = Reservation(queues={"q": 1}, worker=f"process-{number}", lease=LEASE, limit=16)
     listener = transport.listen(["q"])
     log: list[Hold] = []
+    _say("ready")
+    sys.stdin.readline()
     settlements: list[Settlement] = []
     while True:
         listener.clear()
         answer = transport.exchange(settlements, wanted)
         began = time.monotonic()
         settlements = [_decide(delivery, choose.random()) for delivery in answer.deliveries]
+        time.sleep(choose.random() * LONGEST_WORK)
         ended = time.monotonic()
         log += [Hold(s.delivery.job_id, began, ended, _name(s)) for s in settlements]
         if not settlements:
@@ -71,6 +75,16 @@ def _hold(transport: Transport, limit: str, lease: str) -> None:
     sys.stdin.read()
 
 
+def _ack(transport: Transport) -> None:
+    """Ack for ever, a few at a time, and say so after each exchange."""
+    wanted = Reservation(queues={"q": 1}, worker="doomed", lease=LEASE, limit=3)
+    settlements: list[Settlement] = []
+    while True:
+        answer = transport.exchange(settlements, wanted)
+        settlements = [Ack(held, text(held.job_id)) for held in answer.deliveries]
+        _say("exchanged")
+
+
 def _produce(transport: Transport) -> None:
     """Enqueue for ever, and say each id once it is stored."""
     while True:
@@ -94,6 +108,7 @@ def _say(line: str) -> None:
 
 
 ROLES: dict[str, Callable[..., None]] = {
+    "ack": _ack,
     "drain": _drain,
     "hold": _hold,
     "produce": _produce,

@@ -121,6 +121,29 @@ def closing_one_handle_leaves_the_others(subject: Subject) -> None:
     subject.take()
 
 
+@case("durable", "shared", "dependencies")
+def settlement_is_whole_whenever_its_process_dies(subject: Subject) -> None:
+    """A process killed while it settles leaves no success without its result, and none whose
+    dependent does not know of it."""
+    pairs: list[tuple[str, str]] = []
+    for _ in range(300):
+        sealed = subject.job()
+        waiting = subject.job(queue="after", after=[sealed.envelope.id])
+        subject.transport.enqueue([sealed, waiting])
+        pairs.append((sealed.envelope.id, waiting.envelope.id))
+    done = 0
+    for exchanges in (3, 8, 20):
+        processes.settle_and_die(subject, exchanges=exchanges)
+        for first_id, second_id in pairs:
+            first, second = subject.record(first_id), subject.record(second_id)
+            succeeded = first.state is JobState.SUCCEEDED
+            done += succeeded
+            equal(first.result, text(first_id) if succeeded else None, "result")
+            expected = JobState.QUEUED if succeeded else JobState.WAITING
+            equal(second.state, expected, f"state of what waits for a {first.state} job")
+    holds(done > 0, "some settlements took effect before the kills")
+
+
 @case("durable", "shared")
 def acknowledged_enqueue_survives_the_death_of_its_process(subject: Subject) -> None:
     """Every id that a producer got an answer for is stored, if it is killed right after."""

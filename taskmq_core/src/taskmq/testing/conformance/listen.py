@@ -184,7 +184,7 @@ def closing_one_listener_leaves_the_others(subject: Subject) -> None:
     subject.add()
 
 
-@case()
+@case("wakeups")
 def no_wake_up_is_lost(subject: Subject) -> None:
     """In a thousand rounds of clear, look and wait against enqueues on another handle, no wait
     sleeps through a job."""

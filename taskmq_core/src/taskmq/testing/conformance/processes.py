@@ -27,6 +27,7 @@ __all__ = [
     "enqueuer",
     "live",
     "reserve_and_die",
+    "settle_and_die",
 ]
 
 PATIENCE = 60.0
@@ -62,8 +63,12 @@ def live(subject: Subject) -> Transport:
 
 
 def drain(subject: Subject, *, processes: int) -> list[list[Hold]]:
-    """Let several processes empty queue ``q``; what each of them held."""
+    """Let several processes empty queue ``q`` at the same time; what each of them held."""
     children = [_start(subject, "drain", str(number)) for number in range(processes)]
+    for child in children:
+        _next_line(child)
+    for child in children:
+        _go_on(child)
     decode = msgspec.json.Decoder(list[Hold]).decode
     return [decode(_output(child)) for child in children]
 
@@ -80,9 +85,17 @@ def acknowledged_before_death(subject: Subject, *, count: int) -> list[str]:
     child = _start(subject, "produce")
     lines = [_next_line(child) for _ in range(count)]
     child.kill()
-    rest, _ = child.communicate()
-    whole = [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
-    return [line.strip() for line in (*lines, *whole)]
+    lines += present(child.stdout, "a pipe from the process").readlines()
+    child.communicate()
+    return [line.strip() for line in lines if line.endswith("\n")]
+
+
+def settle_and_die(subject: Subject, *, exchanges: int) -> None:
+    """Kill a process in the middle of acking what it reserves of queue ``q``."""
+    child = _start(subject, "ack")
+    for _ in range(exchanges):
+        _next_line(child)
+    _kill(child)
 
 
 @contextmanager
@@ -91,13 +104,8 @@ def enqueuer(subject: Subject) -> Iterator[Callable[[], None]]:
     child = _start(subject, "produce-on-demand")
     _next_line(child)
 
-    def enqueue_one() -> None:
-        stdin = present(child.stdin, "a pipe to the process")
-        stdin.write("\n")
-        stdin.flush()
-
     try:
-        yield enqueue_one
+        yield lambda: _go_on(child)
     finally:
         _kill(child)
 
@@ -123,6 +131,12 @@ def _next_line(child: subprocess.Popen[str]) -> str:
     if not line:
         raise BrokenPromise(f"a process on the store ended early, status {child.wait(PATIENCE)}")
     return line
+
+
+def _go_on(child: subprocess.Popen[str]) -> None:
+    stdin: IO[str] = present(child.stdin, "a pipe to the process")
+    stdin.write("\n")
+    stdin.flush()
 
 
 def _output(child: subprocess.Popen[str]) -> str:

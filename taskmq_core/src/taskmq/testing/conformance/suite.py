@@ -33,6 +33,7 @@ from . import (
     retry,
     revoke,
     settle,
+    skipping,
     workers,
 )
 from .case import Case
@@ -54,6 +55,7 @@ FACETS: tuple[ModuleType, ...] = (
     deadletter,
     expiry,
     dependencies,
+    skipping,
     revoke,
     leader,
     workers,
