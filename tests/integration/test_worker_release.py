@@ -1,11 +1,13 @@
 """What a worker gives back unstarted: for urgent jobs, behind long ones, for a revoke."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from taskmq import App, Call, Config, JobState, current_task
 from taskmq.events import CollectingSink, JobReleased
+from taskmq.testing.faults import FailBefore, FaultPlan, FaultyTransport
 from taskmq.worker import Worker
 
 DEADLINE = 10.0
@@ -86,6 +88,43 @@ def test_jobs_that_were_reserved_together_with_a_long_one_are_given_back(
     assert [event.reason for event in released] == ["the jobs before it take long"] * 3
     assert first is not None
     bench.let_go(0)
+
+
+def test_a_solo_worker_gives_back_what_waits_behind_its_job(run_worker: RunWorker) -> None:
+    bench = Workbench(concurrency=1)
+    solo = bench.app.config.replace(pool="solo")
+    running = run_worker(bench.app, config=solo)
+    bench.note.submit_many([(number,) for number in range(100, 150)])
+    bench.wait_for(*range(100, 150))
+    calls = [bench.hold.call(0), *(bench.note.call(number) for number in (1, 2, 3))]
+    bench.app.submit_many(calls)
+    bench.wait_for(0)
+    run_worker(bench.app)
+    bench.wait_for(1, 2, 3)
+    bench.let_go(0)
+    running.worker.stop()
+    report = running.result()
+    assert (report.succeeded, report.released) == (51, 3)
+
+
+def test_what_a_solo_worker_cannot_give_back_at_once_it_runs_later() -> None:
+    bench = Workbench(concurrency=1)
+    plan = FaultPlan(FailBefore("settle"))
+    transport = FaultyTransport(bench.app.transport, plan)
+    app = App(bench.app.config.replace(pool="solo"), transport=transport)
+    ran: list[int] = []
+    note = app.task(name="append")(ran.append)
+
+    @app.task(name="until_the_store_failed")
+    def until_the_store_failed() -> None:
+        while not plan.struck:
+            time.sleep(0.001)
+
+    app.submit_many([note.call(number) for number in range(50)])
+    app.submit_many([until_the_store_failed.call(), *(note.call(n) for n in (51, 52, 53))])
+    report = Worker(app).run_until_idle(DEADLINE)
+    assert (report.succeeded, report.released) == (54, 3)
+    assert ran == [*range(50), 51, 52, 53]
 
 
 def test_a_free_slot_takes_the_most_urgent(run_worker: RunWorker) -> None:

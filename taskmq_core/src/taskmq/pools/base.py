@@ -28,13 +28,17 @@ class Pool(Protocol):
     Between `submit` and its start a delivery is *unstarted*. Each one is either started or given
     back by `withdraw`, never both and never neither, whatever the timing.
 
-    All methods but `unstarted` are for the one thread that owns the pool.
+    One thread owns the pool and calls its methods; `unstarted`, `withdraw` and `submit` may be
+    called by others too.
     """
 
     slots: int
     """How many run at once."""
     runs_coroutines: bool
     """Whether the body of a task may be ``async def``."""
+
+    inline: bool
+    """Whether jobs run inside `turn`, in the owner's thread."""
 
     def start(self, execute: Execute, done: Done) -> None:
         """Get ready. Each delivery goes through ``execute``, its outcome to ``done``, once."""

@@ -19,6 +19,7 @@ class SoloPool:
     """Runs deliveries inside `turn`, one after the other."""
 
     runs_coroutines = False
+    inline = True
 
     def __init__(self, concurrency: int = 1) -> None:
         """``concurrency`` is ignored: there is one thread, hence one slot."""

@@ -30,6 +30,7 @@ class ThreadPool:
     """
 
     runs_coroutines = False
+    inline = False
 
     def __init__(self, concurrency: int) -> None:
         self.slots = concurrency

@@ -11,11 +11,14 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from taskmq.executor import Outcome
-from taskmq.transport import Delivery
+from taskmq.transport import Delivery, Release
 
 __all__ = ["Inbox"]
+
+T = TypeVar("T")
 
 NEVER = sys.maxsize
 
@@ -33,6 +36,8 @@ class Inbox:
         """Asked for an end that does not wait for running jobs."""
         self._outcomes: deque[Outcome] = deque()
         self._recalled: deque[Delivery] = deque()
+        self._withdrawn: deque[Release] = deque()
+        self._given_back: deque[Release] = deque()
         self._changed = False
         # A SimpleQueue, because its put may be called by a signal handler that interrupts its get.
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -61,6 +66,16 @@ class Inbox:
         self._recalled.extend(deliveries)
         self._bell.put(None)
 
+    def withdraw(self, releases: Iterable[Release]) -> None:
+        """These were taken out of the pool; the store does not know yet."""
+        self._withdrawn.extend(releases)
+        self._bell.put(None)
+
+    def give_back(self, releases: Iterable[Release]) -> None:
+        """These were taken out of the pool, and the store knows."""
+        self._given_back.extend(releases)
+        self._bell.put(None)
+
     # -- the loop ----------------------------------------------------------------------------
 
     def wait(self, timeout: float, enough: int = 1) -> bool:
@@ -84,12 +99,19 @@ class Inbox:
 
     def take(self) -> list[Outcome]:
         """All outcomes so far, in the order in which they came."""
-        take = self._outcomes.popleft
-        return [take() for _ in range(len(self._outcomes))]
+        return _drained(self._outcomes)
 
     def take_recalled(self) -> list[Delivery]:
         """Everything that was recalled since the last call."""
-        return [self._recalled.popleft() for _ in range(len(self._recalled))]
+        return _drained(self._recalled)
+
+    def take_withdrawn(self) -> list[Release]:
+        """What another thread took out of the pool and did not settle."""
+        return _drained(self._withdrawn)
+
+    def take_given_back(self) -> list[Release]:
+        """What another thread took out of the pool and settled."""
+        return _drained(self._given_back)
 
     def take_notice(self) -> bool:
         """Whether the store was said to have changed since the last call."""
@@ -99,3 +121,9 @@ class Inbox:
     def __len__(self) -> int:
         """Outcomes that have not been taken."""
         return len(self._outcomes)
+
+
+def _drained(items: deque[T]) -> list[T]:
+    """All items that are there now. Others may append meanwhile, nobody else takes."""
+    take = items.popleft
+    return [take() for _ in range(len(items))]

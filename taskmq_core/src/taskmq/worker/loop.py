@@ -38,6 +38,7 @@ IDLE_MAINTENANCE_INTERVAL = 10.0
 AGAIN_AT_ONCE = 0.05
 """Seconds until the next maintenance if the last one left something to do."""
 FOREVER = float("inf")
+BEHIND = "the jobs before it take long"
 PAST_DUE = 0.01
 """Seconds to wait if the store says that something was due already."""
 
@@ -53,6 +54,8 @@ class Parts:
     lookout: Lookout
     running: dict[str, TaskContext]
     """Contexts of what runs now, by job id; kept by the executor."""
+    turn: Callable[[], None]
+    """Lets the pool use the loop's thread."""
     pace: Pace = REAL
 
 
@@ -75,6 +78,7 @@ class Loop:
         self._fetcher = parts.fetcher
         self._lookout = parts.lookout
         self._running = parts.running
+        self._turn = parts.turn
         self._monotonic = parts.pace.monotonic
         self._worker = worker
         self._shutdown_timeout = shutdown_timeout
@@ -118,7 +122,7 @@ class Loop:
         if deadline is not None and self._monotonic() >= deadline:
             raise TimeoutError(f"worker {self._worker} is not idle: {self.in_pool} jobs run")
         self._maintain()
-        self._pool.turn()
+        self._turn()
         return False
 
     def leave(self) -> int:
@@ -138,6 +142,9 @@ class Loop:
             self._moved_at, self._stalled = self._monotonic(), False
             self._fetcher.unsent += [outcome.settlement for outcome in outcomes]
             self._credit.observe(len(outcomes), sum([outcome.runtime for outcome in outcomes]))
+        withdrawn, given_back = self._inbox.take_withdrawn(), self._inbox.take_given_back()
+        if withdrawn or given_back:
+            self._hear_of(withdrawn, given_back)
         if self._inbox.take_notice():
             self._look = True
         if self._due_at is not None and self._app.clock.now() >= self._due_at:
@@ -247,7 +254,7 @@ class Loop:
         if surplus:
             held = self._pool.withdraw()
             kept = max(0, len(held) - surplus)
-            self._keep_or_release(held[:kept], held[kept:], "the jobs before it take long")
+            self._keep_or_release(held[:kept], held[kept:], BEHIND)
         if stalled:
             self._moved_at = self._monotonic()  # not again at once for what had to be kept
 
@@ -273,6 +280,17 @@ class Loop:
     def _release(self, deliveries: list[Delivery], reason: str) -> None:
         self.in_pool -= len(deliveries)
         self._fetcher.unsent += map(Release, deliveries)
+        self._report_released(deliveries, reason)
+
+    def _hear_of(self, withdrawn: list[Release], given_back: list[Release]) -> None:
+        """What the watchdog took out of the pool while this thread was inside a job."""
+        self.in_pool -= len(withdrawn) + len(given_back)
+        self._fetcher.unsent += withdrawn
+        self._fetcher.tally.add(given_back)
+        deliveries = [release.delivery for release in withdrawn + given_back]
+        self._report_released(deliveries, BEHIND)
+
+    def _report_released(self, deliveries: list[Delivery], reason: str) -> None:
         if deliveries and self._app.emitter.active:
             self._app.emitter.emit(*(self._released(one, reason) for one in deliveries))
 

@@ -20,6 +20,7 @@ from .lookout import Lookout
 from .loop import Loop, Parts
 from .pace import REAL, Pace
 from .ticker import Ticker
+from .watchdog import Watchdog
 
 __all__ = ["Session"]
 
@@ -65,15 +66,18 @@ class Session:
             pace=pace,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
+        credit = Credit(self.pool.slots, config.prefetch)
+        self._watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
         self.loop = Loop(
             app,
             Parts(
                 pool=self.pool,
                 inbox=inbox,
-                credit=Credit(self.pool.slots, config.prefetch),
+                credit=credit,
                 fetcher=self.fetcher,
                 lookout=self._lookout,
                 running=self._executor.running,
+                turn=self._watchdog.turn if self.pool.inline else self.pool.turn,
                 pace=pace,
             ),
             worker=name,
@@ -94,6 +98,8 @@ class Session:
         self._lookout.start()
         self.enter()
         self._ticker.start()
+        if self.pool.inline:
+            self._watchdog.start()
 
     def enter(self) -> None:
         """Register, and start the pool: all of a start that needs no thread of the worker's own.
@@ -116,6 +122,7 @@ class Session:
 
     def _stop_threads(self, timeout: float) -> None:
         self.pool.stop(timeout)
+        self._watchdog.stop()
         self._ticker.stop()
         self._lookout.stop()
 
