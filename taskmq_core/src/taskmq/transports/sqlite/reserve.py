@@ -93,9 +93,8 @@ def _tidy(connection: sqlite3.Connection, queues: Iterable[str], now: float) -> 
     for queue in queues:
         lost = [row for row in reclaim(connection, queue, now, TIDY_LIMIT) if row.dead_reason]
         dropped += [Dropped(row.id, row.task, queue, row.dead_reason or "") for row in lost]
+    dropped += drop_expired(connection, queues, now, TIDY_LIMIT)
     for queue in queues:
-        expired = drop_expired(connection, queue, now, TIDY_LIMIT)
-        dropped += [Dropped(job_id, task, queue, "expired") for job_id, task in expired]
         connection.execute(SQL["promote"], (queue, now, TIDY_LIMIT))
     return dropped
 
@@ -115,14 +114,20 @@ def reclaim(connection: sqlite3.Connection, queue: str, now: float, limit: int) 
 
 
 def drop_expired(
-    connection: sqlite3.Connection, queue: str, now: float, limit: int
-) -> list[tuple[str, str]]:
-    """End jobs that nobody started in time: their ids and tasks."""
-    rows = connection.execute(SQL["expired"], (queue, now, limit)).fetchall()
-    if rows:
-        connection.execute(SETTLE["expire"], (now, json_of_numbers(seq for seq, _, _ in rows)))
-        dependencies.skip(connection, [job_id for _, job_id, _ in rows], now)
-    return [(job_id, task) for _, job_id, task in rows]
+    connection: sqlite3.Connection, queues: Iterable[str], now: float, limit: int
+) -> list[Dropped]:
+    """End jobs that nobody started in time, at most ``limit``."""
+    dropped: list[Dropped] = []
+    for queue in queues:
+        left = limit - len(dropped)
+        rows = connection.execute(SQL["expired"], (queue, now, left)).fetchall()
+        if rows:
+            connection.execute(SETTLE["expire"], (now, json_of_numbers(seq for seq, _, _ in rows)))
+            dropped += [Dropped(job_id, task, queue, "expired") for _, job_id, task in rows]
+    if dropped:
+        # Only now: one that waits for another of them, in whatever queue, ends as it does.
+        dependencies.skip(connection, [each.job_id for each in dropped], now)
+    return dropped
 
 
 # -- claims --------------------------------------------------------------------------------------

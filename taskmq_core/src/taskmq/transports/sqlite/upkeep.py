@@ -53,16 +53,14 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     reclaimed: list[Row] = []
     for queue in _names(connection, "timed_queues", RUNNING):
         reclaimed += reclaim(connection, queue, now, limit - len(reclaimed))
-    expired = 0
-    for queue in _names(connection, "expiring_queues"):
-        expired += len(drop_expired(connection, queue, now, limit - expired))
+    expired = drop_expired(connection, _names(connection, "expiring_queues"), now, limit)
     forsaken = _give_up_forsaken(connection, now, limit)
     purged = 0
     for queue in _names(connection, "timed_queues", FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
     return MaintenanceReport(
         reclaimed=len(reclaimed),
-        expired=expired,
+        expired=len(expired),
         dead=forsaken + sum(row.dead_reason is not None for row in reclaimed),
         purged=purged,
         keys_purged=connection.execute(SQL["retire_keys"], (now, limit)).rowcount,
