@@ -1,0 +1,180 @@
+"""A job as it should be stored, and how a record differs from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from taskmq.codec import Payload
+from taskmq.envelope import Envelope, Sealed
+from taskmq.records import JobRecord
+from taskmq.states import TERMINAL, Event, JobState, next_state
+from taskmq.transport import Delivery, Settlement
+
+from .rules import Rule
+
+__all__ = ["Edge", "Job"]
+
+UNSTARTED = frozenset({JobState.QUEUED, JobState.RETRYING})
+MAX_HISTORY = 20
+
+
+@dataclass(slots=True)
+class Edge:
+    """What one dependency has handed over."""
+
+    met: bool = False
+    result: Payload | None = None
+
+
+@dataclass(slots=True)
+class Job:
+    """What the port promises of one job. Written from the port's text, not from any store."""
+
+    sequence: int
+    id: str
+    sealed: Sealed
+    state: JobState
+    visible_at: float
+    eta: float | None
+    edges: dict[str, Edge]
+    attempt: int = 1
+    deliveries: int = 0
+    reclaims: int = 0
+    yields: int = 0
+    tokens: list[int] = field(default_factory=list)
+    lease_until: float | None = None
+    worker: str | None = None
+    settled_as: type[Settlement] | None = None
+    cancel_requested: bool = False
+    parked_reason: str | None = None
+    parked_at: float | None = None
+    park_ttl: float = 0.0
+    finished_at: float | None = None
+    dead_reason: str | None = None
+    reported: bool = False
+    """Whether the last thing that went wrong left a failure to show."""
+    result: Payload | None = None
+    history: int = 0
+
+    @property
+    def envelope(self) -> Envelope:
+        return self.sealed.envelope
+
+    @property
+    def token(self) -> int | None:
+        """Of the newest delivery."""
+        return self.tokens[-1] if self.tokens else None
+
+    @property
+    def pending(self) -> int:
+        return sum(not edge.met for edge in self.edges.values())
+
+    @property
+    def kept(self) -> bool:
+        """Whether the store still has to know it after a success."""
+        return self.envelope.result_ttl > 0
+
+    def is_ready(self, now: float) -> bool:
+        return self.state in UNSTARTED and self.visible_at <= now
+
+    def is_expired(self, now: float) -> bool:
+        expires_at = self.envelope.expires_at
+        return expires_at is not None and expires_at <= now
+
+    def is_held(self, now: float) -> bool:
+        """Whether somebody has a lease on it that has not run out."""
+        return self.state is JobState.RUNNING and (self.lease_until or 0.0) > now
+
+    # -- what happens to it --------------------------------------------------------------------
+
+    def move(self, event: Event, now: float) -> None:
+        """Change state by the one table."""
+        state = next_state(self.state, event)
+        if state is None:
+            raise AssertionError(f"the model moves {self.id} from {self.state} by {event.value}")
+        self.state = state
+        if state is not JobState.RUNNING:
+            self.lease_until = None
+        if state in TERMINAL:
+            self.finished_at = now
+            self.unpark()
+
+    def unpark(self) -> None:
+        self.parked_reason = self.parked_at = None
+
+    def note(self) -> None:
+        self.history = min(MAX_HISTORY, self.history + 1)
+
+    # -- what is stored of it --------------------------------------------------------------------
+
+    def differences(self, record: JobRecord) -> Iterator[tuple[Rule, str]]:
+        """Where a store's record is not as promised."""
+        if record.state is not self.state:
+            yield "state", f"is {record.state}, should be {self.state}"
+            return
+        for name in ("attempt", "deliveries", "reclaims"):
+            if getattr(record, name) != getattr(self, name):
+                yield "counters", _unlike(name, getattr(record, name), getattr(self, name))
+        for name, expected in self._columns().items():
+            if getattr(record, name) != expected:
+                yield "answer", _unlike(name, getattr(record, name), expected)
+        if self.state is JobState.FAILED:
+            yield from self._dead_letter(record)
+        elif len(record.history) != self.history:
+            yield "answer", _unlike("entries of history", len(record.history), self.history)
+
+    def _columns(self) -> dict[str, object]:
+        envelope = self.envelope
+        columns: dict[str, object] = {
+            "task": envelope.task,
+            "queue": envelope.queue,
+            "priority": envelope.priority,
+            "expires_at": envelope.expires_at,
+            "max_deliveries": envelope.max_deliveries,
+            "envelope": b"" if self.state is JobState.SUCCEEDED else self.sealed.data,
+            "result": self.result if envelope.store_result else None,
+            "lease_until": self.lease_until,
+            "finished_at": self.finished_at,
+            "dead_reason": self.dead_reason,
+            "parked_reason": self.parked_reason,
+            "parked_at": self.parked_at,
+            "cancel_requested": self.cancel_requested,
+            "pending": self.pending,
+        }
+        if self.state in UNSTARTED:
+            columns["visible_at"] = self.visible_at
+        if self.state is JobState.RUNNING:
+            columns["worker"] = self.worker
+        return columns
+
+    def _dead_letter(self, record: JobRecord) -> Iterator[tuple[Rule, str]]:
+        if len(record.history) != self.history:
+            expected = f"{self.history} entries of history"
+            yield "dead-letter", f"has {len(record.history)} entries of history, not {expected}"
+        if not record.dead_reason:
+            yield "dead-letter", "has no reason"
+        if not record.envelope:
+            yield "dead-letter", "has lost its payload"
+        if self.reported and record.failure is None:
+            yield "dead-letter", "has lost its failure"
+
+    def misdescribed(self, delivery: Delivery) -> Iterator[tuple[Rule, str]]:
+        """Where a delivery that was just made of it is not as promised."""
+        for name in ("attempt", "deliveries", "reclaims", "yields"):
+            if getattr(delivery, name) != getattr(self, name):
+                text = _unlike(name, getattr(delivery, name), getattr(self, name))
+                yield "counters", f"was delivered with {text}"
+        told = (delivery.queue, delivery.priority, delivery.parked_at, delivery.lease_until)
+        true = (self.envelope.queue, self.envelope.priority, self.parked_at, self.lease_until)
+        if told != true:
+            yield "answer", f"was delivered with queue, priority, parked, lease {told}, not {true}"
+        if delivery.envelope != self.sealed.data:
+            yield "lost", "was delivered with another envelope"
+        handed = {name: edge.result for name, edge in self.edges.items() if edge.result}
+        if (delivery.inputs or {}) != handed:
+            yield "dependencies", f"was delivered with {delivery.inputs}, not {handed}"
+
+
+def _unlike(name: str, found: object, expected: object) -> str:
+    return f"has {name} {found!r}, should have {expected!r}"

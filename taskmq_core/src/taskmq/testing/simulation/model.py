@@ -1,0 +1,432 @@
+"""What a store should hold and answer: the port's promises, as slowly and plainly as can be.
+
+Every look goes over all jobs; there is no index that could be wrong. It is a second opinion, so it
+shares nothing with any transport but the port's own words and the table of transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskmq.codec import Payload
+from taskmq.envelope import Sealed, fingerprint
+from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
+from taskmq.records import Failure, MaintenanceReport
+from taskmq.states import TERMINAL, Event, JobState
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    Delivery,
+    Dropped,
+    Enqueued,
+    Expire,
+    LeaseStatus,
+    Nack,
+    Release,
+    RetryLater,
+    Revoke,
+    Settled,
+    Settlement,
+)
+
+from .job import UNSTARTED, Edge, Job
+
+__all__ = ["Key", "Model"]
+
+LOST = TERMINAL - {JobState.SUCCEEDED}
+OPEN = UNSTARTED | {JobState.WAITING}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What an idempotency key stands for, until when."""
+
+    job_id: str
+    fingerprint: bytes
+    until: float
+
+
+class Model:
+    """Each method is one operation of the port: it changes the model and gives the answer that
+    the store should give. What a store may choose freely, whom it delivers, is checked against
+    `ready` and taken over by `deliver`."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.deleted: dict[str, str] = {}
+        """Ids that were stored once, and what deleted them."""
+        self.keys: dict[str, Key] = {}
+        self.workers: set[str] = set()
+        self.leaders: dict[str, tuple[str, float]] = {}
+        self._sequence = 0
+
+    # -- storing -------------------------------------------------------------------------------
+
+    def enqueue(self, batch: Sequence[Sealed], now: float) -> list[Enqueued] | type[TransportError]:
+        """The answers, or the error that refuses the batch as a whole."""
+        added: dict[str, Sealed] = {}
+        keys: dict[str, Key] = {}
+        answers = []
+        for sealed in batch:
+            envelope = sealed.envelope
+            held = self._held_key(envelope.key, keys, now)
+            if envelope.id in self.jobs or envelope.id in added:
+                answers.append(Enqueued(envelope.id, created=False))
+            elif held is not None and held.fingerprint != fingerprint(envelope):
+                return IdempotencyConflict
+            elif held is not None:
+                answers.append(Enqueued(held.job_id, created=False))
+            else:
+                answers.append(Enqueued(envelope.id, created=True))
+                added[envelope.id] = sealed
+                if envelope.key is not None:
+                    until = now + envelope.key_ttl
+                    keys[envelope.key] = Key(envelope.id, fingerprint(envelope), until)
+        for sealed in added.values():
+            if any(d.job not in self.jobs | added for d in sealed.envelope.after):
+                return UnknownDependency
+        self.keys.update(keys)
+        self._add(added.values(), now)
+        return answers
+
+    def _held_key(self, name: str | None, new: Mapping[str, Key], now: float) -> Key | None:
+        key = None if name is None else new.get(name) or self.keys.get(name)
+        return key if key is not None and now < key.until else None
+
+    def _add(self, batch: Collection[Sealed], now: float) -> None:
+        added = [self._new(sealed, now) for sealed in batch]
+        for job in added:
+            self.deleted.pop(job.id, None)
+            self.jobs[job.id] = job
+        for job in added:
+            for name, edge in job.edges.items():
+                if self.jobs[name].state is JobState.SUCCEEDED:
+                    kept = self.jobs[name].envelope.store_result
+                    edge.met, edge.result = True, self.jobs[name].result if kept else None
+        for job in added:
+            if job.state is JobState.WAITING and self._has_lost(job):
+                job.move(Event.DEPENDENCY_FAILED, now)
+                self._skip(job, now)
+            self._queue_if_ready(job, now)
+
+    def _new(self, sealed: Sealed, now: float) -> Job:
+        envelope = sealed.envelope
+        self._sequence += 1
+        return Job(
+            sequence=self._sequence,
+            id=envelope.id,
+            sealed=sealed,
+            state=JobState.WAITING if envelope.after else JobState.QUEUED,
+            visible_at=max(now, envelope.eta or now),
+            eta=envelope.eta,
+            edges={dependency.job: Edge() for dependency in envelope.after},
+        )
+
+    # -- dependencies --------------------------------------------------------------------------
+
+    def _dependents(self, job: Job) -> Iterator[tuple[Job, Edge]]:
+        for other in self.jobs.values():
+            if job.id in other.edges:
+                yield other, other.edges[job.id]
+
+    def _has_lost(self, job: Job) -> bool:
+        """Whether something that it waits for cannot come any more."""
+        return any(
+            not edge.met and (name not in self.jobs or self.jobs[name].state in LOST)
+            for name, edge in job.edges.items()
+        )
+
+    def _queue_if_ready(self, job: Job, now: float) -> None:
+        if job.state is JobState.WAITING and not job.pending:
+            job.visible_at = max(now, job.eta or now)
+            job.move(Event.DEPENDENCIES_MET, now)
+
+    def _feed(self, job: Job, result: Payload | None, now: float) -> None:
+        for dependent, edge in self._dependents(job):
+            if not edge.met:
+                edge.met, edge.result = True, result
+                self._queue_if_ready(dependent, now)
+
+    def _skip(self, job: Job, now: float) -> None:
+        lost = [job]
+        while lost:
+            for dependent, edge in self._dependents(lost.pop()):
+                if dependent.state is JobState.WAITING and not edge.met:
+                    dependent.move(Event.DEPENDENCY_FAILED, now)
+                    lost.append(dependent)
+
+    def _restore(self, job: Job, now: float) -> None:
+        restored = [job]
+        while restored:
+            for dependent, _ in self._dependents(restored.pop()):
+                if dependent.state is JobState.SKIPPED and not self._has_lost(dependent):
+                    dependent.finished_at = None
+                    dependent.move(Event.DEPENDENCY_REPLAYED, now)
+                    restored.append(dependent)
+
+    # -- the ways in which a job ends ----------------------------------------------------------
+
+    def _end(self, jobs: Iterable[Job], event: Event, now: float) -> None:
+        """The same end for several: one that waits for another of them is not skipped."""
+        ended = list(jobs)
+        for job in ended:
+            job.move(event, now)
+        for job in ended:
+            self._skip(job, now)
+
+    def _die(self, job: Job, reason: str, now: float, failure: Failure | None = None) -> None:
+        job.note()
+        job.dead_reason = reason
+        job.reported = job.reported or failure is not None
+        self._end([job], Event.DEAD, now)
+
+    def _delete(self, job: Job, why: str, now: float) -> None:
+        self._skip(job, now)
+        del self.jobs[job.id]
+        self.deleted[job.id] = why
+
+    # -- settling ------------------------------------------------------------------------------
+
+    def settle(self, settlement: Settlement, now: float) -> Settled:
+        job = self.jobs.get(settlement.delivery.job_id)
+        kind = type(settlement)
+        if job is None or job.token != settlement.delivery.token:
+            return Settled.LEASE_LOST
+        if job.state is not JobState.RUNNING:
+            return Settled.REPEATED if job.settled_as is kind else Settled.LEASE_LOST
+        job.settled_as = kind
+        if not (isinstance(settlement, Defer) and settlement.park):
+            job.unpark()
+        self._apply[kind](self, job, settlement, now)
+        return Settled.DONE
+
+    def _ack(self, job: Job, settlement: Ack, now: float) -> None:
+        job.move(Event.ACK, now)
+        job.result = settlement.result
+        job.reported = False
+        for edge in job.edges.values():
+            edge.result = None
+        self._feed(job, settlement.result, now)
+        if not job.kept:
+            self._delete(job, "a success that keeps nothing", now)
+
+    def _retry(self, job: Job, settlement: RetryLater, now: float) -> None:
+        job.note()
+        job.reported = True
+        job.attempt += 1
+        if settlement.envelope is not None:
+            job.sealed = settlement.envelope
+        self._back(job, Event.RETRY, now, now + settlement.delay)
+
+    def _nack(self, job: Job, settlement: Nack, now: float) -> None:
+        self._lose(job, Event.NACK, now, now + settlement.delay)
+
+    def _dead_letter(self, job: Job, settlement: DeadLetter, now: float) -> None:
+        self._die(job, settlement.reason, now, settlement.failure)
+
+    def _defer(self, job: Job, settlement: Defer, now: float) -> None:
+        job.deliveries -= 1
+        if settlement.park:
+            job.parked_reason = settlement.park
+            job.parked_at = now if job.parked_at is None else job.parked_at
+            job.park_ttl = settlement.park_ttl or 0.0
+        self._back(job, Event.DEFER, now, now + settlement.delay)
+
+    def _release(self, job: Job, settlement: Release, now: float) -> None:
+        job.deliveries -= 1
+        job.yields += 1
+        self._back(job, Event.RELEASE, now, job.visible_at)
+
+    def _expire(self, job: Job, settlement: Expire, now: float) -> None:
+        self._end([job], Event.EXPIRE, now)
+
+    def _revoke(self, job: Job, settlement: Revoke, now: float) -> None:
+        self._end([job], Event.REVOKE, now)
+
+    _apply: Mapping[type[Settlement], Callable[[Model, Job, Any, float], None]] = {
+        Ack: _ack,
+        RetryLater: _retry,
+        Nack: _nack,
+        DeadLetter: _dead_letter,
+        Defer: _defer,
+        Release: _release,
+        Expire: _expire,
+        Revoke: _revoke,
+    }
+
+    def _back(self, job: Job, event: Event, now: float, visible_at: float) -> None:
+        if job.cancel_requested:
+            self._end([job], Event.REVOKE, now)
+        else:
+            job.visible_at = visible_at
+            job.move(event, now)
+
+    def _lose(self, job: Job, event: Event, now: float, visible_at: float) -> None:
+        """A delivery came to nothing."""
+        job.reclaims += 1
+        if job.cancel_requested:
+            self._end([job], Event.REVOKE, now)
+        elif job.envelope.ack == "on_receipt" or job.reclaims >= job.envelope.max_deliveries:
+            self._die(job, "worker_lost", now)
+        else:
+            job.note()
+            self._back(job, event, now, visible_at)
+
+    # -- housekeeping --------------------------------------------------------------------------
+
+    def tidy(self, queues: Collection[str], now: float) -> list[Dropped]:
+        """What comes before a reservation."""
+        reclaimed = self._reclaim(queues, now)
+        expired = self._drop_expired(queues, now)
+        ended = [(job, job.dead_reason) for job in reclaimed if job.dead_reason]
+        ended += [(job, "expired") for job in expired]
+        return [
+            Dropped(job.id, job.envelope.task, job.envelope.queue, reason or "")
+            for job, reason in ended
+        ]
+
+    def _reclaim(self, queues: Collection[str] | None, now: float) -> list[Job]:
+        over = [job for job in self._in(queues, {JobState.RUNNING}) if not job.is_held(now)]
+        for job in over:
+            job.unpark()
+            self._lose(job, Event.RECLAIM, now, job.lease_until or now)
+        return over
+
+    def _drop_expired(self, queues: Collection[str] | None, now: float) -> list[Job]:
+        expired = [job for job in self._in(queues, OPEN) if job.is_expired(now)]
+        self._end(expired, Event.EXPIRE, now)
+        return expired
+
+    def maintain(self, now: float) -> MaintenanceReport:
+        reclaimed = self._reclaim(None, now)
+        expired = self._drop_expired(None, now)
+        forsaken = [job for job in self._in(None, {JobState.QUEUED}) if self._is_forsaken(job, now)]
+        for job in forsaken:
+            self._die(job, job.parked_reason or "", now)
+        past = [job for job in self._in(None, TERMINAL - {JobState.FAILED}) if _is_past(job, now)]
+        for job in past:
+            self._delete(job, "its retention", now)
+        ended_keys = [name for name, key in self.keys.items() if key.until <= now]
+        for name in ended_keys:
+            del self.keys[name]
+        return MaintenanceReport(
+            reclaimed=len(reclaimed),
+            expired=len(expired),
+            dead=len(forsaken) + sum(job.dead_reason is not None for job in reclaimed),
+            purged=len(past),
+            keys_purged=len(ended_keys),
+        )
+
+    def _is_forsaken(self, job: Job, now: float) -> bool:
+        return job.parked_at is not None and job.parked_at + job.park_ttl <= now
+
+    def _in(self, queues: Collection[str] | None, states: Collection[JobState]) -> list[Job]:
+        return [
+            job
+            for job in self.jobs.values()
+            if job.state in states and (queues is None or job.envelope.queue in queues)
+        ]
+
+    # -- reserving -----------------------------------------------------------------------------
+
+    def ready(self, queues: Collection[str], now: float) -> list[Job]:
+        return [job for job in self._in(queues, UNSTARTED) if job.visible_at <= now]
+
+    def deliver(self, delivery: Delivery, worker: str, lease_until: float, now: float) -> None:
+        """Take a delivery over that the store has made."""
+        job = self.jobs[delivery.job_id]
+        job.move(Event.RESERVE, now)
+        job.deliveries += 1
+        job.tokens.append(delivery.token)
+        job.settled_as = None
+        job.lease_until, job.worker = lease_until, worker
+
+    def next_due_at(self, queues: Collection[str], now: float) -> float | None:
+        visible = [job.visible_at for job in self._in(queues, UNSTARTED) if job.visible_at > now]
+        ends = [job.lease_until or now for job in self._in(queues, {JobState.RUNNING})]
+        return min([*visible, *ends], default=None)
+
+    def extend(self, delivery: Delivery, lease_until: float) -> LeaseStatus:
+        job = self.jobs.get(delivery.job_id)
+        if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
+            return LeaseStatus.LOST
+        job.lease_until = lease_until
+        return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
+
+    # -- what people do ------------------------------------------------------------------------
+
+    def revoke(self, job_ids: Sequence[str], now: float) -> list[bool]:
+        found = [self.jobs.get(job_id) for job_id in job_ids]
+        open_ = [job for job in found if job is not None and job.state not in TERMINAL]
+        for job in open_:
+            job.cancel_requested = job.state is JobState.RUNNING
+        self._end([job for job in open_ if not job.cancel_requested], Event.REVOKE, now)
+        return [job in open_ for job in found]
+
+    def delete(self, job_ids: Sequence[str], states: Collection[JobState], now: float) -> int:
+        """Forget and bury: delete those that are in one of these states."""
+        found = [self.jobs[job_id] for job_id in job_ids if job_id in self.jobs]
+        chosen = [job for job in found if job.state in states]
+        for job in chosen:
+            self._delete(job, "forget or bury", now)
+        return len(chosen)
+
+    def purge(self, queue: str, now: float) -> int:
+        chosen = self._in({queue}, UNSTARTED)
+        for job in chosen:
+            self._delete(job, "purge", now)
+            for name, key in list(self.keys.items()):
+                if key.job_id == job.id:
+                    del self.keys[name]
+        return len(chosen)
+
+    def replay(
+        self, job_ids: Sequence[str], envelopes: Mapping[str, Sealed], now: float
+    ) -> list[bool]:
+        return [self._replay(self.jobs.get(name), envelopes.get(name), now) for name in job_ids]
+
+    def _replay(self, job: Job | None, envelope: Sealed | None, now: float) -> bool:
+        if job is None or job.state is not JobState.FAILED:
+            return False
+        job.sealed = envelope or job.sealed
+        job.note()
+        job.attempt, job.deliveries, job.reclaims, job.yields = 1, 0, 0, 0
+        job.finished_at = job.dead_reason = None
+        job.reported = job.cancel_requested = False
+        job.visible_at = now
+        job.move(Event.REPLAY, now)
+        self._restore(job, now)
+        return True
+
+    def unpark(self, tasks: Collection[str], now: float) -> int:
+        chosen = [
+            job
+            for job in self._in(None, {JobState.QUEUED})
+            if job.parked_at is not None and job.envelope.task in tasks and job.visible_at > now
+        ]
+        for job in chosen:
+            job.visible_at = now
+        return len(chosen)
+
+    # -- leaders -------------------------------------------------------------------------------
+
+    def acquire(self, name: str, owner: str, ttl: float, now: float) -> bool:
+        holder, until = self.leaders.get(name, ("", 0.0))
+        if holder != owner and now < until:
+            return False
+        self.leaders[name] = (owner, now + ttl)
+        return True
+
+    def surrender(self, name: str, owner: str, now: float) -> bool:
+        holder, until = self.leaders.get(name, ("", 0.0))
+        if holder != owner or until <= now:
+            return False
+        del self.leaders[name]
+        return True
+
+
+def _is_past(job: Job, now: float) -> bool:
+    return (job.finished_at or 0.0) + job.envelope.result_ttl <= now

@@ -1,0 +1,52 @@
+"""What came out of a simulation, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .journal import Journal
+from .rules import Violation
+
+__all__ = ["Report"]
+
+LAST_LINES = 25
+LINES_ABOUT_A_JOB = 40
+
+
+@dataclass(frozen=True)
+class Report:
+    """``str()`` of it is one line, or, if something was wrong, the story and how to replay it."""
+
+    seed: int
+    steps: int
+    transport: str
+    violations: tuple[Violation, ...]
+    journal: Journal
+    jobs: int
+    runs: int
+    stale_starts: int
+    crashes: int
+    faults: int
+
+    @property
+    def replay_command(self) -> str:
+        return (
+            f"python -m taskmq.testing.simulation --seed {self.seed} "
+            f"--transport {self.transport} --steps {self.steps}"
+        )
+
+    def __str__(self) -> str:
+        head = (
+            f"seed {self.seed} on {self.transport}: {self.steps} steps, {self.jobs} jobs, "
+            f"{self.runs} runs, {self.crashes} crashes, {self.faults} faults"
+        )
+        if not self.violations:
+            return f"{head}: nothing wrong"
+        first = self.violations[0]
+        parts = [f"{head}: VIOLATION", str(first)]
+        if first.job_id is not None:
+            about = self.journal.about(first.job_id)[-LINES_ABOUT_A_JOB:]
+            parts += [f"\nwhat happened to {first.job_id}:", *map(str, about)]
+        parts += ["\nthe last steps:", *map(str, self.journal.lines[-LAST_LINES:])]
+        parts += [f"\nreplay: {self.replay_command}"]
+        return "\n".join(parts)

@@ -1,0 +1,78 @@
+"""From a seed and a transport to a report."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from taskmq.clock import Clock
+from taskmq.plugins import open_transport
+from taskmq.testing.clock import FakeClock
+from taskmq.transport import Transport
+
+from .report import Report
+from .simulator import Simulation
+
+__all__ = ["OpenStore", "simulate"]
+
+OpenStore = Callable[[Clock], Transport]
+"""Opens a handle on the store under test; called again for each process if it is ``shared``."""
+
+
+def simulate(seed: int, steps: int = 400, transport: str | OpenStore = "memory") -> Report:
+    """Run one simulation to its end.
+
+    ``transport`` is ``memory``, ``sqlite`` (a file that is deleted afterwards), the URL of an
+    empty store, or a function that opens a store on the clock that it is given. The same seed,
+    steps and transport give the same simulation on every machine.
+    """
+    clock = FakeClock()
+    with _opener(transport, clock) as open_handle, _quiet():
+        simulation = Simulation(seed, clock, open_handle)
+        try:
+            simulation.run(steps)
+            simulation.drain()
+        finally:
+            simulation.close()
+    observer = simulation.observer
+    return Report(
+        seed=seed,
+        steps=steps,
+        transport=transport if isinstance(transport, str) else transport.__name__,
+        violations=tuple(observer.violations),
+        journal=simulation.journal,
+        jobs=len(observer.model.jobs) + len(observer.model.deleted),
+        runs=observer.started,
+        stale_starts=observer.stale_starts,
+        crashes=simulation.crashes,
+        faults=len(simulation.faults.struck),
+    )
+
+
+@contextmanager
+def _opener(transport: str | OpenStore, clock: Clock) -> Iterator[Callable[[], Transport]]:
+    if not isinstance(transport, str):
+        yield lambda: transport(clock)
+    elif "://" in transport:
+        yield lambda: open_transport(transport, clock=clock)
+    elif transport == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="taskmq-simulation-") as folder:
+            url = f"sqlite:///{Path(folder, 'jobs.db')}"
+            yield lambda: open_transport(url, clock=clock)
+    else:
+        yield lambda: open_transport(f"{transport}://", clock=clock)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings about lost leases and stores that do not answer: they are the point."""
+    logger = logging.getLogger("taskmq")
+    before = logger.disabled, logger.propagate, logger.level
+    logger.propagate, logger.level = False, logging.CRITICAL + 1
+    try:
+        yield
+    finally:
+        logger.disabled, logger.propagate, logger.level = before

@@ -1,0 +1,81 @@
+"""The real worker, one round at a time, without a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskmq.app import App
+from taskmq.worker.inbox import Inbox
+from taskmq.worker.pace import Pace
+from taskmq.worker.session import Session
+
+__all__ = ["SteppedWorker", "WorkerCrash"]
+
+
+class WorkerCrash(KeyboardInterrupt):
+    """Ends a task together with its worker, as SIGKILL does. No executor and no task that
+    catches ``Exception`` stops it."""
+
+
+class SteppedWorker:
+    """Everything of a `taskmq.Worker` but its threads and its waits.
+
+    What the threads would do at intervals (renew leases, heartbeat) happens in `tick`, what the
+    loop does between two waits in `step`. A crash is simply that neither is called any more.
+    """
+
+    def __init__(self, app: App, name: str, queues: Sequence[str], pace: Pace) -> None:
+        self.name = name
+        self.app = app
+        self.dead = False
+        """It crashed. What still runs of it, further up the stack, must stop at once."""
+        self.busy = False
+        """It is in the middle of a step: its thread runs a task."""
+        self._inbox = Inbox()
+        self._session = Session(
+            app,
+            app.config,
+            name=name,
+            queues=queues,
+            inbox=self._inbox,
+            on_deliveries=None,
+            pace=pace,
+        )
+
+    def enter(self) -> None:
+        """Register and get ready. Raises `TransportError`."""
+        self._session.enter()
+
+    def notice(self) -> None:
+        """Let it be woken: the store may have something new."""
+        self._inbox.notice()
+
+    def step(self) -> bool:
+        """One round of the loop, with the tasks that it runs; true once it is no more."""
+        self.busy = True
+        try:
+            finished = self._session.loop.step()
+        except WorkerCrash:
+            self.dead = True
+        finally:
+            self.busy = False
+        if self.dead:
+            return True
+        if finished:
+            self._session.loop.leave()
+            self._session.heartbeat.deregister()
+        return finished
+
+    def tick(self) -> None:
+        """What its other threads do every so often."""
+        self._session.keeper.renew()
+        self._session.heartbeat.beat()
+
+    def stop(self) -> None:
+        """Ask for a graceful end, which takes further steps."""
+        self._inbox.stop = True
+
+    @property
+    def resume_at(self) -> float:
+        """When it looks at a store again that failed (pace)."""
+        return self._session.fetcher.resume_at

@@ -1,0 +1,210 @@
+"""The two points from which a simulation watches: next to the store, and next to a worker.
+
+Between them are the faults: what the store did and what the worker was told may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from taskmq.envelope import Sealed
+from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
+from taskmq.records import MaintenanceReport, WorkerRecord
+from taskmq.states import TERMINAL, JobState
+from taskmq.testing.wrapper import TransportWrapper
+from taskmq.transport import (
+    Delivery,
+    Enqueued,
+    Exchange,
+    LeaseStatus,
+    Reservation,
+    Settled,
+    Settlement,
+    Transport,
+)
+
+from .journal import Journal
+from .observer import Observer
+from .rules import Rule
+
+__all__ = ["StoreSide", "WorkerSide"]
+
+R = TypeVar("R")
+
+REFUSALS = (IdempotencyConflict, UnknownDependency)
+
+
+class StoreSide(TransportWrapper):
+    """Sees what a store really does for ``actor``, and tells the observer."""
+
+    def __init__(self, inner: Transport, observer: Observer, actor: str) -> None:
+        super().__init__(inner)
+        self._observer = observer
+        self._model = observer.model
+        self._clock = observer.clock
+        self._actor = actor
+
+    def around(self, operation: str, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except REFUSALS:
+            raise
+        except Exception as error:
+            self._observer.failed(operation, error)
+            raise
+
+    def _note(self, text: str) -> None:
+        self._observer.journal.add(self._actor, text)
+
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        expected = self._model.enqueue(sealed, self._clock.now())
+        ids = ", ".join(each.envelope.id for each in sealed)
+        try:
+            answers = super().enqueue(sealed)
+        except REFUSALS as error:
+            self._note(f"enqueue {ids} -> {type(error).__name__}")
+            self._observer.expect(f"enqueue {ids}", type(error), expected, _rule_of(error))
+            raise
+        self._note(f"enqueue {ids}")
+        self._observer.expect(f"enqueue {ids}", answers, expected, "key")
+        return answers
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        answer = super().exchange(settlements, reservation)
+        self._observer.exchanged(settlements, reservation, answer)
+        self._note(self._told(settlements, reservation, answer))
+        return answer
+
+    def _told(
+        self, settlements: Sequence[Settlement], wanted: Reservation | None, answer: Exchange
+    ) -> str:
+        name = self._observer.name
+        parts = [
+            f"{type(each).__name__} {name(each.delivery)} {status.value}"
+            for each, status in zip(settlements, answer.settled, strict=False)
+        ]
+        if wanted is not None:
+            got = ", ".join(map(name, answer.deliveries)) or "nothing"
+            parts.append(f"reserve {wanted.limit} -> {got}")
+        parts += [f"{each.job_id} left: {each.reason}" for each in answer.dropped]
+        return "; ".join(parts)
+
+    def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
+        return self.exchange((), reservation).deliveries
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        return self.exchange(settlements).settled
+
+    def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
+        answers = super().extend(deliveries, lease)
+        lease_until = self._clock.now() + lease
+        expected = [self._model.extend(delivery, lease_until) for delivery in deliveries]
+        ids = ", ".join(each.job_id for each in deliveries)
+        self._note(f"extend {ids} -> {' '.join(answer.value for answer in answers)}")
+        self._observer.expect(f"extend {ids}", answers, expected)
+        return answers
+
+    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+        answers = super().revoke(job_ids)
+        self._check(f"revoke {_names(job_ids)}", answers, self._model.revoke(job_ids, self._now()))
+        return answers
+
+    def forget(self, job_ids: Sequence[str]) -> int:
+        count = super().forget(job_ids)
+        forgettable = TERMINAL - {JobState.FAILED}
+        expected = self._model.delete(job_ids, forgettable, self._now())
+        self._check(f"forget {_names(job_ids)}", count, expected)
+        return count
+
+    def bury(self, job_ids: Sequence[str]) -> int:
+        count = super().bury(job_ids)
+        expected = self._model.delete(job_ids, {JobState.FAILED}, self._now())
+        self._check(f"bury {_names(job_ids)}", count, expected)
+        return count
+
+    def purge(self, queue: str) -> int:
+        count = super().purge(queue)
+        self._check(f"purge {queue}", count, self._model.purge(queue, self._now()))
+        return count
+
+    def replay(self, job_ids: Sequence[str], envelopes: Mapping[str, Sealed]) -> list[bool]:
+        answers = super().replay(job_ids, envelopes)
+        expected = self._model.replay(job_ids, envelopes, self._now())
+        self._check(f"replay {_names(job_ids)}", answers, expected)
+        return answers
+
+    def unpark(self, tasks: Sequence[str]) -> int:
+        count = super().unpark(tasks)
+        self._check("unpark", count, self._model.unpark(tasks, self._now()))
+        return count
+
+    def maintain(self, limit: int = 1000) -> MaintenanceReport:
+        report = super().maintain(limit)
+        self._check("maintain", report, self._model.maintain(self._now()))
+        return report
+
+    def register(self, worker: WorkerRecord) -> None:
+        super().register(worker)
+        self._model.workers.add(worker.id)
+
+    def deregister(self, worker_id: str) -> None:
+        super().deregister(worker_id)
+        self._model.workers.discard(worker_id)
+
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
+        taken = super().acquire(name, owner, ttl)
+        expected = self._model.acquire(name, owner, ttl, self._now())
+        self._check(f"acquire {name} for {owner}", taken, expected, "leader")
+        return taken
+
+    def surrender(self, name: str, owner: str) -> bool:
+        given = super().surrender(name, owner)
+        expected = self._model.surrender(name, owner, self._now())
+        self._check(f"surrender {name} of {owner}", given, expected, "leader")
+        return given
+
+    def _now(self) -> float:
+        return self._clock.now()
+
+    def _check(
+        self, operation: str, found: object, expected: object, rule: Rule = "answer"
+    ) -> None:
+        self._note(f"{operation} -> {found}")
+        self._observer.expect(operation, found, expected, rule)
+
+
+class WorkerSide(TransportWrapper):
+    """Sees what a worker is told, and notes the faults that come between."""
+
+    def __init__(self, inner: Transport, observer: Observer, actor: str) -> None:
+        super().__init__(inner)
+        self._observer = observer
+        self._actor = actor
+
+    @property
+    def _journal(self) -> Journal:
+        return self._observer.journal
+
+    def around(self, operation: str, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except TransportError as error:
+            self._journal.add(self._actor, f"{operation} failed: {error}")
+            raise
+
+    def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
+        answers = super().extend(deliveries, lease)
+        told = zip(deliveries, answers, strict=True)
+        self._observer.lost([each for each, status in told if status is LeaseStatus.LOST])
+        return answers
+
+
+def _rule_of(refusal: TransportError) -> Rule:
+    return "key" if isinstance(refusal, IdempotencyConflict) else "dependencies"
+
+
+def _names(job_ids: Sequence[str]) -> str:
+    return ", ".join(job_ids)

@@ -1,0 +1,83 @@
+"""The jobs of a simulation, and what their tasks do when they run: all drawn from the seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from taskmq.envelope import AckPolicy, Dependency, Envelope, Sealed, seal
+
+__all__ = ["QUEUES", "TASKS", "Workload"]
+
+QUEUES = ("a", "b", "c")
+TASKS = ("work", "plain", "rare")
+"""``work`` is retried, ``plain`` is not, ``rare`` is unknown to some workers."""
+PRIORITIES = (0, 0, 0, 0, 1, 5, -3)
+ACKS: tuple[AckPolicy, ...] = ("on_success", "on_success", "on_success", "on_receipt")
+COMPLETION: AckPolicy = "on_completion"
+KEYS = ("k1", "k2", "k3")
+
+
+class Workload:
+    """Makes envelopes. Ids are ``j1``, ``j2`` … in the order in which they were made."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
+        self._made = 0
+
+    def batch(self, known: Sequence[str], now: float) -> list[Sealed]:
+        """One to four new jobs; some wait for others of the batch or of ``known``."""
+        batch: list[Sealed] = []
+        for _ in range(self._draw.choice((1, 1, 2, 4))):
+            candidates = [*known[-12:], *(sealed.envelope.id for sealed in batch)]
+            batch.append(self._job(candidates, now))
+        return batch
+
+    def edited(self, sealed: Sealed, now: float) -> Sealed:
+        """The same job, in another queue and without an expiry, as an operator would mend it."""
+        queue = self._draw.choice(QUEUES)
+        envelope = msgspec.structs.replace(sealed.envelope, queue=queue, expires_at=None)
+        return seal(envelope, limit=1 << 20)
+
+    def _job(self, candidates: Collection[str], now: float) -> Sealed:
+        draw = self._draw
+        self._made += 1
+        number = draw.randrange(2)  # few, so that two jobs may have the same key and arguments
+        fields: dict[str, Any] = {
+            "id": f"j{self._made}",
+            "task": draw.choices(TASKS, (6, 3, 2))[0],
+            "queue": draw.choice(QUEUES),
+            "args": msgspec.Raw(b"[%d]" % number),
+            "priority": draw.choice(PRIORITIES),
+            "ack": COMPLETION if draw.random() < 0.1 else draw.choice(ACKS),
+            "max_deliveries": draw.randint(1, 4),
+            "store_result": draw.random() < 0.7,
+            "result_ttl": draw.choice((0.0, 60.0, 900.0)),
+            "feeds": draw.random() < 0.5,
+            "after": self._dependencies(candidates),
+            "enqueued_at": now,
+        }
+        if draw.random() < 0.2:
+            fields["eta"] = now + draw.uniform(0.0, 60.0)
+        if draw.random() < 0.2:
+            fields["expires_at"] = now + draw.uniform(0.5, 90.0)
+        if draw.random() < 0.2:
+            fields |= {"key": draw.choice(KEYS), "key_ttl": draw.uniform(20.0, 200.0)}
+        sealed = seal(Envelope(v=1, **fields), limit=1 << 20)
+        return Sealed(sealed.envelope, b"garbage") if draw.random() < 0.02 else sealed
+
+    def _dependencies(self, candidates: Collection[str]) -> tuple[Dependency, ...]:
+        draw = self._draw
+        if not candidates or draw.random() < 0.7:
+            return ()
+        chosen = draw.sample(sorted(candidates), min(len(candidates), draw.randint(1, 3)))
+        if draw.random() < 0.03:
+            chosen.append("nowhere")
+        places = range(1, len(chosen) + 1)
+        return tuple(
+            Dependency(name, into=place if draw.random() < 0.5 else None)
+            for place, name in zip(places, chosen, strict=True)
+        )
