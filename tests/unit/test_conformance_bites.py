@@ -292,7 +292,7 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (CeilingIsOneTooHigh, "lease/ceiling_of_reclaims_is_exact"),
     (DelayIsRounded, "retry/retried_job_is_visible_after_exactly_its_delay"),
     (DeliversExpired, "expiry/expired_job_is_never_delivered"),
-    (DependentsNeverSkip, "dependencies/every_loss_skips_what_waits"),
+    (DependentsNeverSkip, "skipping/every_loss_skips_what_waits"),
     (EnvelopeIsRewritten, "enqueue/envelope_bytes_are_kept_as_they_are"),
     (ExtendAlwaysHolds, "lease/lost_lease_is_reported_and_not_extended"),
     (IgnoresPriority, "priority/higher_priority_comes_first"),

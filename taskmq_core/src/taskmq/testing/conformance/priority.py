@@ -111,13 +111,17 @@ def equal_weights_take_turns(subject: Subject) -> None:
 @case("weighted_turns")
 def absent_queue_does_not_save_up_turns(subject: Subject) -> None:
     """A queue that was empty for long does not get all turns when it fills."""
-    weights = {"a": 1, "b": 1}
-    subject.add_many(100, queue="a")
-    subject.add_many(1, queue="b")
-    _shares(subject, weights, 40, 1)
-    subject.add_many(30, queue="b")
-    counts = _shares(subject, weights, 10, 2)
-    holds(abs(counts["a"] - counts["b"]) <= 2, f"about equal turns, got {dict(counts)}")
+    for others in (("a",), ("c", "d")):
+        weights = dict.fromkeys((*others, "late"), 1)
+        for queue in others:
+            subject.add_many(100, queue=queue)
+        subject.add_many(1, queue="late")
+        _shares(subject, weights, 40, 1)
+        subject.add_many(30, queue="late")
+        counts = _shares(subject, weights, 10, 3)
+        fair = 30 / len(weights)
+        holds(abs(counts["late"] - fair) <= 2, f"about {fair:g} turns of 30, got {dict(counts)}")
+        subject.transport.purge("late")
 
 
 @case("weighted_turns")
