@@ -26,6 +26,8 @@ Details that all stores decide alike:
   are met; now + delay after `RetryLater`, `Nack`, `Defer`; now after unpark and replay; the lease's
   end after a reclaim; unchanged by `Release`. A job is reservable from ``visible_at`` on, expired
   from ``expires_at`` on, and a lease is over from ``lease_until`` on: each instant included.
+* *Together.* Housekeeping takes back ended leases first and drops expired jobs then. Jobs that
+  expire in one step, or are revoked in one call, all end so, although one may wait for another.
 * *Stopping.* A running job that was revoked never goes back to its queue: a retry, nack, defer,
   release or reclaim makes it REVOKED. A success stays a success.
 * *Repeating.* A settlement of the kind that took effect, with its token, is ``REPEATED`` until
