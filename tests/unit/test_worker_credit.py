@@ -48,9 +48,11 @@ def test_a_stuck_slot_earns_no_credit() -> None:
 
 def test_the_average_follows_what_jobs_take_now() -> None:
     one = credit(took=10.0)
-    one.observe(100, 100 * 0.0001)
+    one.observe(400, 400 * 0.0001)
     assert one.target() == CEILING
     one.observe(1, 10.0)
+    assert one.target() > 2 * one.slots  # one long job is no reason to hold no short ones
+    one.observe(20, 20 * 10.0)
     assert one.target() == one.slots
 
 

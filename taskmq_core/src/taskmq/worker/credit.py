@@ -16,8 +16,9 @@ CEILING = 128
 """Most deliveries to hold if the configuration sets no ``prefetch``."""
 GATHER = 0.001
 """Seconds for which outcomes may wait for others to be settled with them."""
-WEIGHT = 0.1
-"""What one more job counts in the moving average of durations."""
+WEIGHT = 0.02
+"""What one more job counts in the moving average of durations: little, so that one long job
+among short ones does not send them all back. (Slots that hold a long one are counted apart.)"""
 
 
 class Credit:
@@ -34,11 +35,12 @@ class Credit:
         self.mean: float | None = None
         """Average duration of a job; ``None`` before the first one has finished."""
         self._horizon = horizon
+        self._longest = 10 * horizon  # longer is as good as this, and sooner forgotten
         self._ceiling = max(slots, CEILING) if prefetch is None else prefetch
 
     def observe(self, count: int, total: float) -> None:
         """``count`` jobs took ``total`` seconds together."""
-        batch = total / count
+        batch = min(total / count, self._longest)
         if self.mean is None:
             self.mean = batch
         else:
