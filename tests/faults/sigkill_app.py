@@ -11,11 +11,11 @@ from taskmq.worker.signals import handle_signals
 
 LEASE = 1.0
 CONCURRENCY = 8
-TAKES = 0.002
+TAKES = 0.004
 
 
 def make_app(url: str, file: Path) -> App:
-    """One task: it notes in ``file`` that it ran, and when, and takes two milliseconds."""
+    """One task: it notes in ``file`` that it ran, and when, and takes four milliseconds."""
     config = Config(
         transport=url, concurrency=CONCURRENCY, lease=LEASE, heartbeat_interval=LEASE / 2
     )

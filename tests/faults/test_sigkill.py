@@ -26,7 +26,7 @@ from taskmq.worker.credit import CEILING
 TRIALS = int(os.environ.get("SIGKILL_TRIALS", "5"))
 JOBS = 400
 LATEST_KILL = 0.25
-"""Seconds after the worker is ready; the jobs alone take a tenth of a second and more."""
+"""Seconds after the worker is ready; the jobs alone take a fifth of a second and more."""
 DEADLINE = 30.0
 SCRIPT = Path(__file__).with_name("sigkill_app.py")
 
