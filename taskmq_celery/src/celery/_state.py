@@ -56,7 +56,7 @@ def set_default_app(app: Celery | None) -> None:
 
 def get_current_app() -> Celery:
     """The app of this thread, else the default app, else the last current one, else a new one."""
-    app = _tls.current_app or default_app or (_last_current and _last_current())
+    app = _tls.current_app or default_app or (_last_current() if _last_current else None)
     if app is not None:
         return app
     # Here and not at the top: the app's module needs this one.

@@ -180,7 +180,7 @@ def _persistent(receiver: Receiver) -> Receiver:
             logger.warning("Signal handler %r failed, will be called again: %r", receiver, error)
             return float(next(intervals))
 
-        return retry_over_time(  # type: ignore[no-untyped-call]  # kombu has no types
+        return retry_over_time(
             receiver,
             Exception,
             args,

@@ -1,0 +1,634 @@
+"""The Celery application."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from click import ClickException
+from kombu.utils.imports import symbol_by_name
+from kombu.utils.uuid import uuid
+
+from celery import _state, signals
+from celery._state import (
+    _announce_app_finalized,
+    _deregister_app,
+    _register_app,
+    _set_current_app,
+    connect_on_app_finalize,
+    get_current_task,
+    get_current_worker_task,
+)
+from celery.exceptions import AlwaysEagerIgnored, ImproperlyConfigured
+from celery.loaders import get_loader_cls
+from celery.local import PromiseProxy, maybe_evaluate
+from celery.utils.dispatch import Signal
+from celery.utils.imports import gen_task_name
+from celery.utils.time import timezone
+from taskmq_celery.engine import close_engine, register_task
+
+from .annotations import prepare as prepare_annotations
+from .autoretry import add_autoretry_behaviour
+from .registry import TaskRegistry
+from .task import Header
+from .utils import Settings, Source, appstr
+
+if TYPE_CHECKING:
+    from celery.backends.base import Backend
+    from celery.canvas import Signature
+    from celery.loaders.base import BaseLoader
+    from celery.result import AsyncResult
+
+    from . import task as tasks_module
+    from .amqp import AMQP
+
+__all__ = ("Celery",)
+
+ENVVAR_MISSING = """\
+The environment variable {0!r} is not set,
+and as such the configuration could not be loaded.
+
+Please set this variable and make sure it points to
+a valid configuration module.
+
+Example:
+    {0}="proj.celeryconfig"
+"""
+
+
+class Celery:
+    """An application: its configuration, its tasks, and how to call and run them.
+
+    >>> app = Celery("proj", broker="sqlite:///jobs.db", backend="rpc://", include=["proj.tasks"])
+    >>> @app.task(bind=True, autoretry_for=(OSError,), retry_backoff=True)
+    ... def fetch(self, url): ...
+
+    Every setting may be given as a keyword argument. Tasks are made when the app is finalized,
+    which happens when they are first needed; with ``autofinalize=False`` using them before
+    ``finalize()`` is a ``RuntimeError``.
+    """
+
+    amqp_cls = "celery.app.amqp:AMQP"
+    backend_cls: Any = None
+    control_cls: Any = None
+    events_cls: Any = None
+    loader_cls: Any = None
+    log_cls = "celery.app.log:Logging"
+    registry_cls: Any = TaskRegistry
+    task_cls: Any = "celery.app.task:Task"
+
+    builtin_fixups: frozenset[str] = frozenset()
+
+    def __init__(  # Celery's signature
+        self,
+        main: str | None = None,
+        loader: Any = None,
+        backend: Any = None,
+        amqp: Any = None,
+        events: Any = None,
+        log: Any = None,
+        control: Any = None,
+        set_as_current: bool = True,
+        tasks: Any = None,
+        broker: str | None = None,
+        include: Iterable[str] | None = None,
+        changes: dict[str, Any] | None = None,
+        config_source: Any = None,
+        fixups: Iterable[str] | None = None,
+        task_cls: Any = None,
+        autofinalize: bool = True,
+        namespace: str | None = None,
+        strict_typing: bool = True,
+        config_source_silent: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.main = main
+        self.amqp_cls = amqp or self.amqp_cls
+        self.events_cls = events or self.events_cls
+        self.loader_cls = loader or self._default_loader()
+        self.log_cls = log or self.log_cls
+        self.control_cls = control or self.control_cls
+        self.task_cls = task_cls or self.task_cls
+        self.registry_cls = symbol_by_name(tasks or self.registry_cls)
+        self.set_as_current = set_as_current
+        self.autofinalize = autofinalize
+        self.namespace = namespace
+        self.strict_typing = strict_typing
+        self.clock = None
+        self.configured = False
+        self.finalized = False
+        self.user_options: defaultdict[str, set[Any]] = defaultdict(set)
+        self.steps: defaultdict[str, set[Any]] = defaultdict(set)
+        self.fixups = set(self.builtin_fixups if fixups is None else fixups)
+        self._config_source = config_source
+        self._config_source_silent = config_source_silent
+        self._finalize_mutex = RLock()
+        self._pending: deque[PromiseProxy] = deque()
+        self._pending_modules: list[Callable[[], Any]] = []
+        self._tasks = self._registry()
+        self._engine: Any = None
+        self._backend_cache: tuple[Any, Any] | None = None
+        given = {"broker_url": broker, "result_backend": backend, "include": include}
+        written = {name: value for name, value in given.items() if value is not None}
+        self.conf = Settings({**(changes or {}), **written}, self._load_config, namespace)
+        self.conf.update(kwargs)
+
+        self.on_configure = Signal(name="app.on_configure")
+        self.on_after_configure = Signal(name="app.on_after_configure", providing_args={"source"})
+        self.on_after_finalize = Signal(name="app.on_after_finalize")
+        self.on_after_fork = Signal(name="app.on_after_fork")
+        for fixup in self.fixups:
+            symbol_by_name(fixup)(self)
+        if self.set_as_current:
+            self.set_current()
+        self.on_init()
+        _register_app(self)
+
+    def on_init(self) -> None:
+        """Called at the end of ``__init__``; for subclasses."""
+
+    def _default_loader(self) -> Any:
+        return os.environ.get("CELERY_LOADER") or self.loader_cls or "celery.loaders.app:AppLoader"
+
+    def _registry(self) -> TaskRegistry:
+        registry: TaskRegistry = self.registry_cls()
+        registry.on_register = self._on_register
+        return registry
+
+    def _on_register(self, task: tasks_module.Task) -> None:
+        register_task(self, task.name)
+
+    # -- this app among others ---------------------------------------------------------------
+
+    def set_current(self) -> None:
+        """Make this the current app of the thread."""
+        _set_current_app(self)
+
+    def set_default(self) -> None:
+        """Make this the app of every thread that has no current app of its own."""
+        _state.set_default_app(self)
+
+    def close(self) -> None:
+        """Release the connection to the store; the next use opens it again."""
+        close_engine(self)
+        _deregister_app(self)
+
+    def __enter__(self) -> Celery:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {appstr(self)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_app, (type(self), self.main, self.conf.changes)
+
+    # -- command line ------------------------------------------------------------------------
+
+    def start(self, argv: list[str] | None = None) -> None:
+        """Run the ``celery`` command with these arguments, or those of the process."""
+        command = symbol_by_name("celery.bin.celery:celery")
+        try:
+            command.main(
+                args=argv,
+                prog_name="celery",
+                standalone_mode=False,
+                default_map={"app": self},
+            )
+        except ClickException as error:
+            error.show()
+            raise SystemExit(error.exit_code) from None
+
+    def worker_main(self, argv: list[str] | None = None) -> None:
+        """Run ``celery worker`` with these arguments, or those of the process."""
+        arguments = sys.argv[1:] if argv is None else argv
+        if "worker" not in arguments:
+            raise ValueError(
+                "The worker sub-command must be specified in argv.\n"
+                "Use app.start() to programmatically start other commands."
+            )
+        self.start(argv=arguments)
+
+    @cached_property
+    def Worker(self) -> type:  # noqa: N802  # Celery's name
+        """The worker class, bound to this app."""
+        return self.subclass_with_self("celery.apps.worker:Worker")
+
+    @cached_property
+    def WorkController(self) -> type:  # noqa: N802  # Celery's name
+        """The base of the worker class, bound to this app."""
+        return self.subclass_with_self("celery.worker:WorkController")
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def task(self, *args: Any, **opts: Any) -> Any:
+        """Make a function a task: ``@app.task`` or ``@app.task(bind=True, queue="email")``.
+
+        Options become attributes of the task. The task is made when it is first used, or when the
+        app is finalized; until then a proxy stands for it.
+        """
+        lazy = opts.pop("lazy", True)
+        shared = opts.pop("shared", True)
+
+        def make(function: Callable[..., Any]) -> Any:
+            if shared:
+                connect_on_app_finalize(_shared_with(self, function, opts))
+            if not lazy or self.finalized:
+                return self._task_from_fun(function, **opts)
+            promise = PromiseProxy(self._task_from_fun, (function,), opts)
+            self._pending.append(promise)
+            return promise
+
+        if not args:
+            return make
+        if len(args) == 1:
+            if callable(args[0]):
+                return make(*args)
+            raise TypeError("argument 1 to @task() must be a callable")
+        raise TypeError(f"@task() takes exactly 1 argument ({len(args) + len(opts)} given)")
+
+    def _task_from_fun(
+        self,
+        fun: Callable[..., Any],
+        name: str | None = None,
+        base: Any = None,
+        bind: bool = False,
+        **options: Any,
+    ) -> tasks_module.Task:
+        if not self.finalized and not self.autofinalize:
+            raise RuntimeError("Contract breach: app not finalized")
+        name = name or self.gen_task_name(fun.__name__, fun.__module__)
+        if name in self._tasks:
+            return self._tasks[name]  # type: ignore[no-any-return]  # a registry holds tasks
+        base = base or self.Task
+        kind = type(
+            fun.__name__,
+            (base,),
+            {
+                "app": self,
+                "name": name,
+                "run": fun if bind else staticmethod(fun),
+                "_decorated": True,
+                "__doc__": fun.__doc__,
+                "__module__": fun.__module__,
+                "__annotations__": getattr(fun, "__annotations__", {}),
+                "__wrapped__": fun if bind else staticmethod(fun),
+                "__header__": Header(fun, bound=bind),
+                **options,
+            },
+        )
+        task: tasks_module.Task = kind()
+        # On the instance: a class takes no property of that name.
+        task.__qualname__ = fun.__qualname__  # type: ignore[attr-defined]  # as of a function
+        self._tasks.register(task)
+        kind.bind(self)  # type: ignore[attr-defined]  # a class method of Task
+        add_autoretry_behaviour(task, **options)
+        return task
+
+    def register_task(self, task: Any, **options: Any) -> Any:
+        """Register a class-based task: an instance, or the class. Gives the task back."""
+        if isinstance(task, type):
+            task = task()
+        if not task.name:
+            task.name = self.gen_task_name(type(task).__name__, type(task).__module__)
+        add_autoretry_behaviour(task, **options)
+        self.tasks.register(task)
+        task._app = self
+        task.bind(self)
+        return task
+
+    def gen_task_name(self, name: str, module: str) -> str:
+        """The name of a task that was given none: ``module.name``."""
+        return gen_task_name(self, name, module)
+
+    @property
+    def tasks(self) -> TaskRegistry:
+        """Every task, by name. Reading it finalizes the app."""
+        self.finalize(auto=True)
+        return self._tasks
+
+    def finalize(self, auto: bool = False) -> None:
+        """Make the tasks that were declared so far, those shared by all apps too."""
+        with self._finalize_mutex:
+            if self.finalized:
+                return
+            if auto and not self.autofinalize:
+                raise RuntimeError("Contract breach: app not finalized")
+            self.finalized = True
+            _announce_app_finalized(self)
+            while self._pending:
+                maybe_evaluate(self._pending.popleft())
+            for task in list(self._tasks.values()):
+                task.bind(self)
+            self.on_after_finalize.send(sender=self)
+
+    @cached_property
+    def Task(self) -> Any:  # noqa: N802  # Celery's name
+        """Base of this app's tasks; may be assigned to."""
+        return self.create_task_cls()
+
+    def create_task_cls(self) -> type:
+        """A task class bound to this app."""
+        return self.subclass_with_self(
+            self.task_cls, name="Task", attribute="_app", keep_reduce=True, abstract=True
+        )
+
+    @cached_property
+    def annotations(self) -> list[Any]:
+        return prepare_annotations(self.conf.task_annotations)
+
+    # -- configuration -----------------------------------------------------------------------
+
+    def config_from_object(
+        self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
+    ) -> Any:
+        """Take the configuration from a module or object, or from one of that name.
+
+        It is read when a setting is first needed, unless ``force``. ``namespace="CELERY"`` takes
+        only settings with that prefix. What was set on ``app.conf`` goes first.
+        """
+        self._config_source = obj
+        self._config_source_silent = silent
+        self.namespace = namespace or self.namespace
+        self.configured = False
+        self.conf.set_source(self._load_config, self.namespace)
+        if force:
+            self.conf.load()
+            return self.conf
+        return None
+
+    def config_from_envvar(
+        self, variable_name: str, silent: bool = False, force: bool = False
+    ) -> Any:
+        """Take the configuration from the module that an environment variable names."""
+        module_name = os.environ.get(variable_name)
+        if not module_name:
+            if silent:
+                return False
+            raise ImproperlyConfigured(ENVVAR_MISSING.format(variable_name))
+        return self.config_from_object(module_name, silent=silent, force=force)
+
+    def config_from_cmdline(self, argv: Iterable[str], namespace: str = "celery") -> None:
+        """Settings from a command line: ``worker.concurrency=4``."""
+        self.conf.update(self.loader.cmdline_config_parser(argv, namespace))
+
+    def add_defaults(self, fun: Any) -> None:
+        """Defaults from a dict, or from a function that gives one."""
+        self.conf.add_defaults(fun() if callable(fun) else fun)
+
+    def _load_config(self) -> Source | None:
+        self.on_configure.send(sender=self)
+        source = None
+        if self._config_source is not None:
+            self.loader.config_from_object(self._config_source, silent=self._config_source_silent)
+            source = self.loader.conf
+        elif not self._config_source_silent:
+            source = self.loader.conf
+        self.configured = True
+        self.on_after_configure.send(sender=self, source=self.conf)
+        return Source(source, self.namespace) if source else None
+
+    @cached_property
+    def loader(self) -> BaseLoader:
+        """How modules and configuration are imported."""
+        loader: BaseLoader = get_loader_cls(self.loader_cls)(app=self)
+        return loader
+
+    def autodiscover_tasks(
+        self,
+        packages: Any = None,
+        related_name: str | None = "tasks",
+        force: bool = False,
+    ) -> None:
+        """Import the ``tasks`` module of each package, when a worker imports the rest.
+
+        ``packages`` is a list or a function that gives one; ``related_name`` another name than
+        ``tasks``, or ``None`` for the packages themselves. With ``force`` it happens now.
+        """
+
+        def discover(*_: Any, **__: Any) -> None:
+            found = packages() if callable(packages) else packages or []
+            self.loader.autodiscover_tasks(list(found), related_name)
+
+        if force:
+            discover()
+            return
+        signals.import_modules.connect(discover, weak=False, sender=self)
+
+    def now(self) -> datetime.datetime:
+        """The current time, aware, in the app's time zone."""
+        return datetime.datetime.now(datetime.timezone.utc).astimezone(self.timezone)
+
+    @property
+    def timezone(self) -> datetime.tzinfo:
+        """The ``timezone`` setting; without it UTC, or local time if ``enable_utc`` is off."""
+        conf = self.conf
+        if not conf.timezone:
+            return timezone.utc if conf.enable_utc else timezone.local
+        return timezone.get_timezone(conf.timezone)
+
+    def uses_utc_timezone(self) -> bool:
+        """Whether the app's time zone is UTC."""
+        return self.timezone == timezone.utc
+
+    def either(self, default_key: str, *defaults: Any) -> Any:
+        """The first of ``defaults`` that is not ``None``, else the setting."""
+        given = next((value for value in defaults if value is not None), None)
+        return self.conf[default_key] if given is None else given
+
+    # -- calling tasks -----------------------------------------------------------------------
+
+    @cached_property
+    def amqp(self) -> AMQP:
+        """Queues, routes and messages."""
+        made: AMQP = symbol_by_name(self.amqp_cls)(app=self)
+        return made
+
+    def send_task(  # Celery's signature
+        self,
+        name: str,
+        args: Any = None,
+        kwargs: Any = None,
+        countdown: float | None = None,
+        eta: Any = None,
+        task_id: str | None = None,
+        producer: Any = None,
+        connection: Any = None,
+        router: Any = None,
+        result_cls: Any = None,
+        expires: Any = None,
+        publisher: Any = None,
+        link: Any = None,
+        link_error: Any = None,
+        add_to_parent: bool = True,
+        group_id: str | None = None,
+        group_index: int | None = None,
+        retries: int = 0,
+        chord: Any = None,
+        reply_to: str | None = None,
+        time_limit: float | None = None,
+        soft_time_limit: float | None = None,
+        root_id: str | None = None,
+        parent_id: str | None = None,
+        route_name: str | None = None,
+        shadow: str | None = None,
+        chain: Any = None,
+        task_type: Any = None,
+        replaced_task_nesting: int = 0,
+        **options: Any,
+    ) -> AsyncResult:
+        """Call a task by name; it need not be known here. Takes what `Task.apply_async` takes."""
+        if self.conf.task_always_eager and task_type is None:
+            warnings.warn(
+                AlwaysEagerIgnored("task_always_eager has no effect on send_task"), stacklevel=2
+            )
+        parent = get_current_worker_task()
+        if parent is not None:
+            request = parent.request
+            root_id = root_id or request.root_id or request.id
+            parent_id = parent_id or request.id
+            if self.conf.task_inherit_parent_priority:
+                options.setdefault("priority", request.delivery_info.get("priority"))
+        sent = self.amqp.publish(
+            name,
+            args,
+            kwargs,
+            countdown=countdown,
+            eta=eta,
+            task_id=task_id or uuid(),
+            expires=expires,
+            link=link,
+            link_error=link_error,
+            group_id=group_id,
+            group_index=group_index,
+            retries=retries,
+            reply_to=reply_to,
+            time_limit=time_limit,
+            soft_time_limit=soft_time_limit,
+            root_id=root_id,
+            parent_id=parent_id,
+            route_name=route_name,
+            router=router,
+            shadow=shadow,
+            chain=chain,
+            task_type=task_type,
+            replaced_task_nesting=replaced_task_nesting,
+            **options,
+        )
+        result: AsyncResult = (result_cls or self.AsyncResult)(sent.headers["id"])
+        result.ignored = sent.ignore_result
+        if add_to_parent and parent is not None:
+            parent.add_trail(result)
+        return result
+
+    def signature(self, *args: Any, **kwargs: Any) -> Signature:
+        """A signature bound to this app."""
+        kwargs["app"] = self
+        made: Signature = symbol_by_name("celery.canvas:signature")(*args, **kwargs)
+        return made
+
+    @cached_property
+    def AsyncResult(self) -> Any:  # noqa: N802  # Celery's name
+        """The result class, bound to this app."""
+        return self.subclass_with_self("celery.result:AsyncResult")
+
+    @property
+    def backend(self) -> Backend:
+        """Where results are: the engine's store, or `DisabledBackend` if none is configured."""
+        url = self.conf.result_backend
+        if self._backend_cache is None or self._backend_cache[0] != url:
+            make = symbol_by_name("celery.app.backends:backend_for")
+            self._backend_cache = url, make(self, self.backend_cls or url)
+        return self._backend_cache[1]  # type: ignore[no-any-return]  # put there above
+
+    @property
+    def current_task(self) -> tasks_module.Task | None:
+        """The task that runs in this thread."""
+        return get_current_task()
+
+    @property
+    def current_worker_task(self) -> tasks_module.Task | None:
+        """The task that a worker runs in this thread."""
+        return get_current_worker_task()
+
+    @cached_property
+    def oid(self) -> str:
+        """An id of this app in this process."""
+        return uuid()
+
+    @cached_property
+    def log(self) -> Any:
+        """How a program logs: see `celery.app.log`."""
+        return symbol_by_name(self.log_cls)(app=self)
+
+    # -- schedules ---------------------------------------------------------------------------
+
+    def add_periodic_task(
+        self,
+        schedule: Any,
+        sig: Any,
+        args: Any = (),
+        kwargs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        **opts: Any,
+    ) -> str:
+        """Put a signature on the schedule (``beat_schedule``); gives the name of the entry."""
+        sig = sig.clone(args, dict(kwargs or {})) if args or kwargs else sig
+        entry = {
+            "schedule": schedule,
+            "task": sig.name,
+            "args": sig.args,
+            "kwargs": sig.kwargs,
+            "options": {**sig.options, **opts},
+        }
+        key = name or repr(sig)
+        self.conf.beat_schedule[key] = entry
+        return key
+
+    # -- classes of this app -----------------------------------------------------------------
+
+    def subclass_with_self(
+        self,
+        Class: Any,  # noqa: N803  # Celery's name
+        name: str | None = None,
+        attribute: str = "app",
+        reverse: str | None = None,
+        keep_reduce: bool = False,
+        **kw: Any,
+    ) -> type:
+        """A subclass whose attribute ``app`` is this app."""
+        base = symbol_by_name(Class)
+        attributes = {
+            attribute: self,
+            "__module__": base.__module__,
+            "__doc__": base.__doc__,
+            **kw,
+        }
+        return type(name or base.__name__, (base,), attributes)
+
+
+App = Celery  # its name in old programs
+
+
+def _shared_with(
+    owner: Celery, function: Callable[..., Any], options: dict[str, Any]
+) -> Callable[[Celery], Any]:
+    """What gives the task of one app to every app that is finalized later."""
+
+    def share(app: Celery) -> Any:
+        return None if app is owner else app._task_from_fun(function, **options)
+
+    return share
+
+
+def _unpickle_app(cls: type[Celery], main: str | None, changes: dict[str, Any]) -> Celery:
+    return cls(main, changes=changes, set_as_current=False)

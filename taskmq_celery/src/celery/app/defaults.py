@@ -1,0 +1,85 @@
+"""Defaults of the settings, and how to find a setting by a part of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from taskmq_celery.settings import LOG_FORMAT, NEW_NAMES, SETTINGS, TASK_LOG_FORMAT
+
+__all__ = ("DEFAULTS", "DEFAULT_TASK_LOG_FMT", "SETTING_KEYS", "Option", "find", "flatten")
+
+DEFAULT_POOL = "prefork"
+DEFAULT_ACCEPT_CONTENT = ("json",)
+DEFAULT_PROCESS_LOG_FMT = LOG_FORMAT
+DEFAULT_TASK_LOG_FMT = TASK_LOG_FORMAT
+
+TYPES: dict[str, Any] = {
+    "any": lambda value: value,
+    "bool": lambda value: str(value).strip().lower() in ("1", "true", "t", "yes", "y", "on"),
+    "bytes": lambda value: value.encode() if isinstance(value, str) else bytes(value),
+    "dict": dict,
+    "float": float,
+    "int": int,
+    "list": list,
+    "str": str,
+    "tuple": tuple,
+}
+
+
+class Option:
+    """One setting: ``type`` is the name of its kind, ``old`` its former names."""
+
+    typemap = TYPES
+
+    def __init__(self, default: Any = None, *, type: str = "str", old: set[str] | None = None):
+        self.default = default
+        self.type = type
+        self.old = old or set()
+
+    def to_python(self, value: Any) -> Any:
+        """A value given as text, as what the setting wants."""
+        return TYPES[self.type](value)
+
+    def __repr__(self) -> str:
+        return f"<Option: type->{self.type} default->{self.default!r}>"
+
+
+class searchresult(NamedTuple):  # noqa: N801  # Celery's name
+    """Where a setting was found."""
+
+    namespace: str | None
+    key: str
+    type: Option
+
+
+SETTING_KEYS = frozenset(SETTINGS)
+
+
+def flatten() -> Iterator[tuple[str, Option]]:
+    """Every setting with its option."""
+    for name, setting in SETTINGS.items():
+        yield name, Option(setting.default, type=setting.kind, old={setting.old_name.lower()})
+
+
+DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+OPTIONS = dict(flatten())
+_TO_OLD_KEY = {name: setting.old_name for name, setting in SETTINGS.items()}
+_TO_NEW_KEY = dict(NEW_NAMES)
+
+
+def find(name: str, namespace: str = "celery") -> searchresult:
+    """A setting by its name with or without the section: ``find("always_eager")``.
+
+    Raises ``KeyError`` if no section has it.
+    """
+    name = name.lower()
+    for candidate in (name, f"{namespace.lower()}_{name}"):
+        if candidate in OPTIONS:
+            section, _, key = candidate.partition("_")
+            return searchresult(section if key else None, key or candidate, OPTIONS[candidate])
+    for full, option in OPTIONS.items():
+        section, _, key = full.partition("_")
+        if key == name:
+            return searchresult(section, key, option)
+    raise KeyError(name)

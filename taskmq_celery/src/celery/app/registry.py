@@ -1,0 +1,55 @@
+"""The tasks of an app, by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from celery.exceptions import InvalidTaskError, NotRegistered
+
+__all__ = ("TaskRegistry",)
+
+
+class TaskRegistry(dict[str, Any]):
+    """``app.tasks``. ``on_register`` is told of every task that comes in."""
+
+    NotRegistered = NotRegistered
+
+    def __init__(self, *args: Any, on_register: Callable[[Any], None] | None = None) -> None:
+        super().__init__(*args)
+        self.on_register = on_register
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise self.NotRegistered(key)
+
+    def register(self, task: Any) -> None:
+        """Add a task, or a task class. Raises `InvalidTaskError` for one without a name."""
+        if task.name is None:
+            raise InvalidTaskError(
+                f"Task class {type(task).__name__!r} must specify .name attribute"
+            )
+        task = task() if inspect.isclass(task) else task
+        self[task.name] = task
+        if self.on_register is not None:
+            self.on_register(task)
+
+    def unregister(self, name: Any) -> None:
+        """Take a task, or the one of that name, out. Raises `NotRegistered`."""
+        try:
+            self.pop(getattr(name, "name", name))
+        except KeyError:
+            raise self.NotRegistered(name) from None
+
+    def regular(self) -> dict[str, Any]:
+        return self.filter_types("regular")
+
+    def periodic(self) -> dict[str, Any]:
+        return self.filter_types("periodic")
+
+    def filter_types(self, type: str) -> dict[str, Any]:
+        return {name: task for name, task in self.items() if _kind(task) == type}
+
+
+def _kind(task: Any) -> str:
+    return str(getattr(task, "type", "regular"))

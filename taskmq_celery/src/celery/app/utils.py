@@ -1,0 +1,365 @@
+"""The configuration of an app, and small things about apps.
+
+`Settings` reads, in this order: what was set on it (or given to ``Celery(...)``), the
+configuration source, the defaults. A name is understood in its new spelling, its old upper-case
+one and, where the source has a namespace, with that prefix.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import logging
+import os
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from taskmq_celery.settings import NEW_NAMES, SETTINGS
+
+from .defaults import find, searchresult
+
+__all__ = ("Settings", "appstr", "filter_hidden_settings")
+
+logger = logging.getLogger(__name__)
+
+HIDDEN = ("API", "TOKEN", "KEY", "SECRET", "PASS", "PROFANITIES_LIST", "SIGNATURE", "DATABASE")
+NOT_SETTINGS = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+
+
+class Source:
+    """Where settings come from: a mapping, or any object with attributes. Read when asked, so
+    that a change in the source is seen."""
+
+    def __init__(self, source: Any, namespace: str | None = None) -> None:
+        self.source = source
+        self.prefix = f"{namespace}_" if namespace else ""
+        self._is_mapping = isinstance(source, Mapping)
+
+    def spellings(self, name: str) -> list[str]:
+        """How a setting may be written here."""
+        setting = SETTINGS.get(name)
+        written = [name] if not self.prefix else []
+        if self.prefix:
+            written.append(self.prefix + (name.upper() if self.prefix.isupper() else name))
+        if setting is not None:
+            written.append(setting.old_name)
+        return written
+
+    def get(self, name: str, missing: Any) -> Any:
+        for written in self.spellings(name):
+            value = self._read(written, missing)
+            if value is not missing:
+                return value
+        return missing
+
+    def names(self) -> Iterator[str]:
+        """The settings that are written here, by their new names."""
+        for written in self._written():
+            if written in NEW_NAMES:
+                yield NEW_NAMES[written]
+            elif self.prefix and written.startswith(self.prefix):
+                yield written[len(self.prefix) :].lower()
+            elif not self.prefix and not written.startswith("_"):
+                yield written
+
+    def _read(self, name: str, missing: Any) -> Any:
+        if self._is_mapping:
+            return self.source.get(name, missing)
+        return getattr(self.source, name, missing)
+
+    def _written(self) -> Iterable[str]:
+        if self._is_mapping:
+            return list(self.source)
+        return [
+            name
+            for name in dir(self.source)
+            if name in SETTINGS or not isinstance(getattr(self.source, name, None), NOT_SETTINGS)
+        ]
+
+
+class Settings(MutableMapping[str, Any]):
+    """``app.conf``: settings as attributes and as items.
+
+    ``load`` gives the configuration source when the first setting is read; writing does not need
+    it. ``revision`` is raised by every change made here.
+    """
+
+    def __init__(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        load: Callable[[], Source | None] = lambda: None,
+        namespace: str | None = None,
+    ) -> None:
+        own = vars(self)
+        own["_changes"] = {}
+        own["_defaults"] = {}
+        own["_extra_defaults"] = []
+        own["_load"] = load
+        own["_source"] = None
+        own["_loading"] = False
+        own["namespace"] = namespace
+        own["revision"] = 0
+        for name, value in (changes or {}).items():
+            self[name] = value
+
+    # -- names -------------------------------------------------------------------------------
+
+    def _name(self, name: str) -> str:
+        """The new name of a setting, whatever its spelling."""
+        if name in SETTINGS:
+            return name
+        if name in NEW_NAMES:
+            return NEW_NAMES[name]
+        prefix = f"{self.namespace}_" if self.namespace else None
+        if prefix and name.startswith(prefix):
+            return name[len(prefix) :].lower()
+        return name
+
+    # -- reading and writing -----------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._find(self._name(name), _MISSING)
+        if value is _MISSING:
+            raise KeyError(name)
+        return value
+
+    def _find(self, name: str, missing: Any) -> Any:
+        if name in self._changes:
+            return self._changes[name]
+        self.load()
+        if self._source is not None:
+            value = self._source.get(name, missing)
+            if value is not missing:
+                return value
+        for defaults in self._extra_defaults:
+            if name in defaults:
+                return defaults[name]
+        if name in self._defaults:
+            return self._defaults[name]
+        if name not in SETTINGS:
+            return missing
+        default = SETTINGS[name].default
+        if isinstance(default, (dict, list, set)):  # may be changed in place: each app has its own
+            default = self._defaults[name] = copy.copy(default)
+        return default
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._changes[self._name(name)] = value
+        self.touch()
+
+    def __delitem__(self, name: str) -> None:
+        del self._changes[self._name(name)]
+        self.touch()
+
+    def touch(self) -> None:
+        """Say that something changed, so that what was built from the settings is built anew."""
+        vars(self)["revision"] += 1
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(self._name(name), _MISSING) is not _MISSING
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        names = dict.fromkeys(SETTINGS)
+        for defaults in self._extra_defaults:
+            names.update(dict.fromkeys(defaults))
+        if self._source is not None:
+            names.update(dict.fromkeys(self._source.names()))
+        names.update(dict.fromkeys(self._changes))
+        return iter(names)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+            ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        try:
+            del self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __copy__(self) -> Settings:
+        return Settings(dict(self))
+
+    copy = __copy__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.without_defaults()!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.without_defaults()),)
+
+    # -- settings that are more than a value --------------------------------------------------
+
+    @property
+    def broker_url(self) -> str | None:
+        """The environment variable ``CELERY_BROKER_URL`` goes first."""
+        return os.environ.get("CELERY_BROKER_URL") or self["broker_url"]
+
+    @property
+    def broker_read_url(self) -> str | None:
+        found = os.environ.get("CELERY_BROKER_READ_URL") or self["broker_read_url"]
+        return found or self.broker_url
+
+    @property
+    def broker_write_url(self) -> str | None:
+        found = os.environ.get("CELERY_BROKER_WRITE_URL") or self["broker_write_url"]
+        return found or self.broker_url
+
+    @property
+    def result_backend(self) -> Any:
+        """The environment variable ``CELERY_RESULT_BACKEND`` goes first."""
+        return os.environ.get("CELERY_RESULT_BACKEND") or self["result_backend"]
+
+    @property
+    def task_default_exchange(self) -> str:
+        return str(self["task_default_exchange"] or self["task_default_queue"])
+
+    @property
+    def task_default_routing_key(self) -> str:
+        return str(self["task_default_routing_key"] or self["task_default_queue"])
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What was set here, or given to ``Celery(...)``."""
+        found: dict[str, Any] = self._changes
+        return found
+
+    # -- the source --------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the configuration source, unless that was done. May raise what importing it does."""
+        if self._load is None or self._loading:
+            return
+        own = vars(self)
+        own["_loading"] = True
+        try:
+            own["_source"] = self._load()
+            own["_load"] = None
+        finally:
+            own["_loading"] = False
+        self.touch()
+        self._warn_of_unknown()
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._load is None
+
+    def set_source(self, load: Callable[[], Source | None], namespace: str | None = None) -> None:
+        """Take settings from another source from now on; what was set here stays."""
+        own = vars(self)
+        own["_load"] = load
+        own["_source"] = None
+        if namespace is not None:
+            own["namespace"] = namespace
+        self.touch()
+
+    def add_defaults(self, defaults: Mapping[str, Any]) -> None:
+        """Defaults of an extension; they go before Celery's own."""
+        self._extra_defaults.insert(0, {self._name(name): defaults[name] for name in defaults})
+        self.touch()
+
+    def _warn_of_unknown(self) -> None:
+        """Name settings that look misspelled. Others may belong to an extension: kept silently."""
+        written = [*self._changes, *(self._source.names() if self._source else ())]
+        for name in dict.fromkeys(written):
+            if name in SETTINGS or not name.islower():
+                continue
+            near = difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.85)
+            if near:
+                logger.warning(
+                    "unknown setting %r is kept but has no effect; did you mean %r?", name, near[0]
+                )
+
+    # -- looking things up -------------------------------------------------------------------
+
+    def value_set_for(self, name: str) -> bool:
+        """Whether somebody wrote this setting: it is not just the default."""
+        name = self._name(name)
+        if name in self._changes:
+            return True
+        self.load()
+        return self._source is not None and self._source.get(name, _MISSING) is not _MISSING
+
+    def without_defaults(self) -> dict[str, Any]:
+        """Only what somebody wrote, by new names."""
+        self.load()
+        written = dict.fromkeys(self._source.names()) if self._source is not None else {}
+        return {name: self[name] for name in {**written, **self._changes}}
+
+    def first(self, *names: str) -> Any:
+        """The value of the first of these settings that has one."""
+        return next((value for value in map(self.get, names) if value is not None), None)
+
+    def find_option(self, name: str, namespace: str = "") -> searchresult:
+        """A setting by a part of its name; see `celery.app.defaults.find`."""
+        return find(name, namespace)
+
+    def find_value_for_key(self, name: str, namespace: str = "celery") -> Any:
+        """The value of a setting found by a part of its name."""
+        found = self.find_option(name, namespace)
+        return self.get_by_parts(*(part for part in (found.namespace, found.key) if part))
+
+    def get_by_parts(self, *parts: str) -> Any:
+        """``get_by_parts("task", "always", "eager")``."""
+        return self["_".join(part for part in parts if part)]
+
+    def finalize(self) -> None:
+        """Accepted for Celery's sake."""
+
+    def table(self, with_defaults: bool = False, censored: bool = True) -> dict[str, Any]:
+        """The settings as a dict; passwords and keys are hidden."""
+        found = dict(self) if with_defaults else self.without_defaults()
+        found = {name: value for name, value in found.items() if not name.startswith("_")}
+        return filter_hidden_settings(found) if censored else found
+
+    def humanize(self, with_defaults: bool = False, censored: bool = True) -> str:
+        """The settings as text, one a line."""
+        table = self.table(with_defaults, censored)
+        return "\n".join(f"{name}: {value}" for name, value in table.items())
+
+
+_MISSING = object()
+
+
+def filter_hidden_settings(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy in which values that look secret are masked."""
+
+    def masked(name: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return filter_hidden_settings(value)
+        upper = name.upper()
+        if any(word in upper for word in HIDDEN):
+            return "********"
+        if "BROKER_URL" in upper or upper.endswith(("RESULT_BACKEND", "CACHE_BACKEND")):
+            return _without_password(value)
+        return value
+
+    return {name: masked(str(name), value) for name, value in conf.items()}
+
+
+def _without_password(url: Any) -> Any:
+    if not isinstance(url, str) or "@" not in url:
+        return url
+    head, _, tail = url.rpartition("@")
+    scheme, separator, login = head.partition("://")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}{separator}{user}:**@{tail}" if colon else url
+
+
+def appstr(app: Any) -> str:
+    """``main at 0x7f…``, as in the ``repr`` of apps and tasks."""
+    return f"{app.main or '__main__'} at {id(app):#x}"

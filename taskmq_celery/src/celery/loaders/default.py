@@ -1,0 +1,37 @@
+"""The loader of the app that is there when a program made none: it reads ``celeryconfig.py``."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from celery.exceptions import NotConfigured
+
+from .base import BaseLoader
+
+__all__ = ("DEFAULT_CONFIG_MODULE", "Loader")
+
+DEFAULT_CONFIG_MODULE = "celeryconfig"
+
+
+class Loader(BaseLoader):
+    """Reads the module that ``CELERY_CONFIG_MODULE`` names, else ``celeryconfig``."""
+
+    def read_configuration(self, env: str = "CELERY_CONFIG_MODULE") -> Any:
+        name = os.environ.get(env)
+        try:
+            source = self._import_config(name or DEFAULT_CONFIG_MODULE)
+        except ImportError:
+            if name:
+                raise
+            warnings.warn(
+                NotConfigured(
+                    f"no {DEFAULT_CONFIG_MODULE} module was found: make sure that it can be "
+                    "imported, or make an app with celery.Celery(...)"
+                ),
+                stacklevel=2,
+            )
+            return {}
+        self.configured = True
+        return source

@@ -1,0 +1,441 @@
+"""Results of tasks: handles that ask the store, and results of tasks that ran here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from celery import states
+from celery._state import _set_task_join_will_block, app_or_default, task_join_will_block
+from celery.exceptions import TaskRevokedError, TimeoutError
+from celery.utils.time import maybe_iso8601
+from taskmq_celery.results import revoke
+
+if TYPE_CHECKING:
+    from celery.app.base import Celery
+
+__all__ = (
+    "AsyncResult",
+    "EagerResult",
+    "ResultBase",
+    "allow_join_result",
+    "assert_will_not_block",
+    "denied_join_result",
+    "result_from_tuple",
+)
+
+E_WOULDBLOCK = """\
+Never call result.get() within a task!
+See https://docs.celeryq.dev/en/latest/userguide/tasks.html\
+#avoid-launching-synchronous-subtasks
+"""
+
+
+def assert_will_not_block() -> None:
+    """Raises ``RuntimeError`` in a thread that runs a task."""
+    if task_join_will_block():
+        raise RuntimeError(E_WOULDBLOCK)
+
+
+@contextmanager
+def allow_join_result() -> Iterator[None]:
+    """Let the task in this thread wait for another result meanwhile."""
+    before = task_join_will_block()
+    _set_task_join_will_block(False)
+    try:
+        yield
+    finally:
+        _set_task_join_will_block(before)
+
+
+@contextmanager
+def denied_join_result() -> Iterator[None]:
+    """Treat this thread as one that runs a task meanwhile."""
+    before = task_join_will_block()
+    _set_task_join_will_block(True)
+    try:
+        yield
+    finally:
+        _set_task_join_will_block(before)
+
+
+class ResultBase:
+    """Base of results. ``parent`` is the result of the task before, in a chain."""
+
+    parent: Any = None
+
+
+class AsyncResult(ResultBase):
+    """The result of a task that was called, by its id. Every look asks the store, until the task
+    is finished."""
+
+    app: Any = None
+    backend: Any = None
+    id: Any = None
+
+    TimeoutError = TimeoutError
+
+    def __init__(
+        self,
+        id: str,
+        backend: Any = None,
+        task_name: str | None = None,
+        app: Celery | None = None,
+        parent: Any = None,
+    ) -> None:
+        if id is None:
+            raise ValueError(f"AsyncResult requires valid id, not {type(id)}")
+        self.app = app_or_default(app or self.app)
+        self.id = id
+        self.backend = backend or self.app.backend
+        self.parent = parent
+        self._task_name = task_name
+        self._cache: dict[str, Any] | None = None
+        self._ignored = False
+
+    @property
+    def ignored(self) -> bool:
+        """Whether the call said that nobody wants the result; `get` gives ``None`` then."""
+        return self._ignored
+
+    @ignored.setter
+    def ignored(self, value: bool) -> None:
+        self._ignored = value
+
+    # -- waiting -----------------------------------------------------------------------------
+
+    def get(
+        self,
+        timeout: float | None = None,
+        propagate: bool = True,
+        interval: float = 0.5,
+        no_ack: bool = True,
+        follow_parents: bool = True,
+        callback: Callable[..., Any] | None = None,
+        on_message: Callable[..., Any] | None = None,
+        on_interval: Callable[[], Any] | None = None,
+        disable_sync_subtasks: bool = True,
+        EXCEPTION_STATES: frozenset[str] = states.EXCEPTION_STATES,  # noqa: N803  # Celery's name
+        PROPAGATE_STATES: frozenset[str] = states.PROPAGATE_STATES,  # noqa: N803  # Celery's name
+    ) -> Any:
+        """Wait for what the task returns.
+
+        Raises what the task raised, unless ``propagate`` is off; `TimeoutError` after ``timeout``
+        seconds; ``RuntimeError`` inside a task (see `allow_join_result`).
+        """
+        if self.ignored:
+            return None
+        if disable_sync_subtasks:
+            assert_will_not_block()
+        if follow_parents and propagate and self.parent is not None:
+            self._raise_error_of_parents()
+        if self._cache is None:
+            self._cache_if_ready(
+                self.backend.wait_for(
+                    self.id, timeout=timeout, interval=interval, on_interval=on_interval
+                )
+            )
+        return self.maybe_throw(propagate=propagate, callback=callback)
+
+    wait = get
+
+    def _raise_error_of_parents(self) -> None:
+        for parent in reversed(list(self._parents())):
+            parent.maybe_throw()
+
+    _maybe_reraise_parent_error = _raise_error_of_parents
+
+    def _parents(self) -> Iterator[Any]:
+        parent = self.parent
+        while parent is not None:
+            yield parent
+            parent = parent.parent
+
+    def maybe_throw(
+        self, propagate: bool = True, callback: Callable[..., Any] | None = None
+    ) -> Any:
+        """The result as it is now; raises it if it is an error, unless ``propagate`` is off."""
+        meta = self._get_task_meta()
+        value = meta["result"]
+        if meta["status"] in states.PROPAGATE_STATES and propagate:
+            self.throw(value)
+        if callback is not None:
+            callback(self.id, value)
+        return value
+
+    maybe_reraise = maybe_throw
+
+    def throw(self, exc: Any, *args: Any) -> None:
+        """Raise an exception as this result's."""
+        raise exc if isinstance(exc, BaseException) else Exception(exc)
+
+    # -- looking -----------------------------------------------------------------------------
+
+    def _get_task_meta(self) -> dict[str, Any]:
+        if self._cache is None:
+            return self._cache_if_ready(self.backend.get_task_meta(self.id))
+        return self._cache
+
+    def _cache_if_ready(self, meta: dict[str, Any]) -> dict[str, Any]:
+        if meta["status"] in states.READY_STATES:
+            self._cache = meta
+        return meta
+
+    @property
+    def state(self) -> str:
+        """``PENDING`` (waits, or is unknown), ``STARTED`` (with ``track_started``), ``RETRY``,
+        ``SUCCESS``, ``FAILURE`` or ``REVOKED``."""
+        return str(self._get_task_meta()["status"])
+
+    status = state
+
+    @property
+    def result(self) -> Any:
+        """What the task returned, or the exception it ended with."""
+        return self._get_task_meta()["result"]
+
+    info = result
+
+    @property
+    def traceback(self) -> str | None:
+        """The traceback of a task that failed, as text."""
+        found: str | None = self._get_task_meta().get("traceback")
+        return found
+
+    def ready(self) -> bool:
+        """Whether the task is finished."""
+        return self.state in states.READY_STATES
+
+    def successful(self) -> bool:
+        """Whether it returned."""
+        return self.state == states.SUCCESS
+
+    def failed(self) -> bool:
+        """Whether it raised."""
+        return self.state == states.FAILURE
+
+    def exists(self) -> bool:
+        """Whether the store knows the task."""
+        return bool(self._get_task_meta().get("name"))
+
+    @property
+    def children(self) -> list[Any] | None:
+        """Results of the tasks that it called; not kept yet."""
+        found: list[Any] | None = self._get_task_meta().get("children")
+        return found
+
+    @property
+    def task_id(self) -> Any:
+        """Another name of ``id``."""
+        return self.id
+
+    @task_id.setter
+    def task_id(self, id: str) -> None:
+        self.id = id
+
+    @property
+    def name(self) -> Any:
+        """The name of the task."""
+        return self._get_task_meta().get("name")
+
+    @property
+    def args(self) -> Any:
+        return self._get_task_meta().get("args")
+
+    @property
+    def kwargs(self) -> Any:
+        return self._get_task_meta().get("kwargs")
+
+    @property
+    def worker(self) -> Any:
+        """The worker that had the task last."""
+        return self._get_task_meta().get("worker")
+
+    @property
+    def retries(self) -> Any:
+        return self._get_task_meta().get("retries")
+
+    @property
+    def queue(self) -> Any:
+        return self._get_task_meta().get("queue")
+
+    @property
+    def date_done(self) -> Any:
+        """When it was finished, as aware datetime."""
+        return maybe_iso8601(self._get_task_meta().get("date_done"))
+
+    @property
+    def supports_native_join(self) -> bool:
+        return bool(self.backend.supports_native_join)
+
+    # -- acting ------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Delete the result, and that of the tasks before."""
+        self._cache = None
+        if self.parent is not None:
+            self.parent.forget()
+        self.backend.forget(self.id)
+
+    def revoke(
+        self,
+        connection: Any = None,
+        terminate: bool = False,
+        signal: Any = None,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Take the task out: it will not start. One that runs already is asked to stop."""
+        revoke(self.app, [self.id])
+
+    # -- relatives ---------------------------------------------------------------------------
+
+    def get_leaf(self) -> Any:
+        """What the last of the tasks called by tasks returned."""
+        value = None
+        for _, node in self.iterdeps():
+            value = node.get()
+        return value
+
+    def iterdeps(self, intermediate: bool = False) -> Iterator[tuple[Any, Any]]:
+        """This result and those of the tasks that it called, breadth first, each with the one
+        that it belongs to."""
+        pending: deque[tuple[Any, Any]] = deque([(None, self)])
+        while pending:
+            parent, node = pending.popleft()
+            yield parent, node
+            pending.extend((node, child) for child in node.children or ())
+
+    def collect(self, intermediate: bool = False, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """Wait for this result and those of the tasks that it called: pairs of result and value."""
+        for _, node in self.iterdeps(intermediate):
+            yield node, node.get(**kwargs)
+
+    # -- as a value --------------------------------------------------------------------------
+
+    def as_tuple(self) -> tuple[Any, Any]:
+        """A form that can be stored: see `result_from_tuple`."""
+        parent = self.parent
+        return (self.id, parent and parent.as_tuple()), None
+
+    def as_list(self) -> list[str]:
+        """The ids of this result and the ones before."""
+        parents = [] if self.parent is None else self.parent.as_list()
+        return [self.id, *parents]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, AsyncResult):
+            return bool(other.id == self.id)
+        if isinstance(other, str):
+            return bool(other == self.id)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.id}>"
+
+    def __copy__(self) -> AsyncResult:
+        return type(self)(self.id, self.backend, self._task_name, self.app, self.parent)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_result, (self.id, self._task_name, self.parent)
+
+
+BaseAsyncResult = AsyncResult
+
+
+class EagerResult(AsyncResult):
+    """The result of a task that ran here and now, by ``apply()``."""
+
+    def __init__(
+        self,
+        id: str | None,
+        ret_value: Any,
+        state: str,
+        traceback: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.id = id
+        self._result = ret_value
+        self._state = state
+        self._traceback = traceback
+        self._name = name
+        self._ignored = False
+
+    def _get_task_meta(self) -> dict[str, Any]:
+        return {
+            "task_id": self.id,
+            "result": self._result,
+            "status": self._state,
+            "traceback": self._traceback,
+            "name": self._name,
+        }
+
+    @property
+    def _cache(self) -> dict[str, Any]:  # type: ignore[override]  # it is always there
+        return self._get_task_meta()
+
+    def ready(self) -> bool:
+        return True
+
+    def get(  # type: ignore[override]  # Celery's signature
+        self,
+        timeout: float | None = None,
+        propagate: bool = True,
+        disable_sync_subtasks: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """What the task returned; raises what it raised, unless ``propagate`` is off."""
+        if disable_sync_subtasks:
+            assert_will_not_block()
+        if self.successful():
+            return self._result
+        if self.state in states.PROPAGATE_STATES:
+            if propagate:
+                self.throw(self._result)
+            return self._result
+        return None
+
+    wait = get  # type: ignore[assignment]  # the same
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+    def revoke(self, *args: Any, **kwargs: Any) -> None:
+        """Make the state ``REVOKED``."""
+        self._state = states.REVOKED
+        self._result = TaskRevokedError("revoked")
+
+    @property
+    def supports_native_join(self) -> bool:
+        return False
+
+    def __copy__(self) -> EagerResult:
+        return type(self)(self.id, self._result, self._state, self._traceback, self._name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = (self.id, self._result, self._state, self._traceback, self._name)
+        return type(self), state
+
+
+def result_from_tuple(r: Any, app: Celery | None = None) -> Any:
+    """A result from what `AsyncResult.as_tuple` gave; a result as it is."""
+    if isinstance(r, ResultBase):
+        return r
+    app = app_or_default(app)
+    head, children = r
+    if children is not None:
+        raise NotImplementedError("results of groups are not supported yet")
+    id, parent = head if isinstance(head, (list, tuple)) else (head, None)
+    return app.AsyncResult(id, parent=result_from_tuple(parent, app) if parent else None)
+
+
+def _unpickle_result(id: str, task_name: str | None, parent: Any) -> AsyncResult:
+    return AsyncResult(id, task_name=task_name, parent=parent)

@@ -1,0 +1,143 @@
+"""Functions about functions and sequences."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from kombu.utils.functional import (
+    LRUCache,
+    dictfilter,
+    is_list,
+    lazy,
+    maybe_evaluate,
+    maybe_list,
+    memoize,
+)
+
+__all__ = (
+    "LRUCache",
+    "chunks",
+    "dictfilter",
+    "first",
+    "firstmethod",
+    "fun_accepts_kwargs",
+    "head_from_fun",
+    "is_list",
+    "lazy",
+    "mattrgetter",
+    "maybe",
+    "maybe_evaluate",
+    "maybe_list",
+    "memoize",
+    "noop",
+    "padlist",
+    "uniq",
+)
+
+T = TypeVar("T")
+STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def noop(*args: Any, **kwargs: Any) -> None:
+    """Take anything, do nothing."""
+
+
+def first(predicate: Callable[[Any], Any], it: Iterable[T]) -> T | None:
+    """The first element for which ``predicate`` holds."""
+    return next((each for each in it if predicate(each)), None)
+
+
+def firstmethod(method: str, on_call: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function that gives the first answer, not ``None``, of a method of several objects."""
+
+    def answer(it: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+        for each in it:
+            target = getattr(maybe_evaluate(each), method, None)
+            if target is None:
+                continue
+            call = partial(on_call, target) if on_call else target
+            found = call(*args, **kwargs)
+            if found is not None:
+                return found
+        return None
+
+    return answer
+
+
+def chunks(it: Iterable[T], n: int) -> Iterator[list[T]]:
+    """Lists of ``n`` elements; the last may be shorter."""
+    rest = iter(it)
+    while part := list(islice(rest, n)):
+        yield part
+
+
+def padlist(container: Iterable[Any], size: int, default: Any = None) -> list[Any]:
+    """The first ``size`` elements, filled up with ``default``."""
+    found = list(container)[:size]
+    return found + [default] * (size - len(found))
+
+
+def mattrgetter(*attrs: str) -> Callable[[Any], dict[str, Any]]:
+    """A function that gives several attributes of an object; a missing one is ``None``."""
+    return lambda obj: {name: getattr(obj, name, None) for name in attrs}
+
+
+def uniq(it: Iterable[T]) -> Iterator[T]:
+    """Every element once, in order."""
+    return iter(dict.fromkeys(it))
+
+
+def maybe(typ: Callable[[Any], Any], val: Any) -> Any:
+    """``typ(val)``, but ``None`` stays ``None``."""
+    return typ(val) if val is not None else val
+
+
+def fun_accepts_kwargs(fun: Callable[..., Any]) -> bool:
+    """Whether a function takes any keyword argument."""
+    parameters = inspect.signature(fun).parameters.values()
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+
+
+def head_from_fun(fun: Callable[..., Any], bound: bool = False) -> Callable[..., Any]:
+    """A function with the parameters of ``fun`` and no body: calling it checks the arguments.
+
+    The interpreter's own binding is by far the fastest check, and words its errors best.
+    ``bound``: the first parameter is filled in already.
+    """
+    target = fun if inspect.isfunction(fun) or inspect.ismethod(fun) else fun.__call__  # type: ignore[operator]  # an object
+    name = getattr(fun, "__name__", type(fun).__name__)
+    head = _head(name, inspect.signature(target))
+    return partial(head, object()) if bound else head
+
+
+def _head(name: str, signature: inspect.Signature) -> Callable[..., Any]:
+    parts: list[str] = []
+    parameters = list(signature.parameters.values())
+    for place, parameter in enumerate(parameters):
+        before = parameters[place - 1].kind if place else None
+        if before is parameter.POSITIONAL_ONLY and parameter.kind is not parameter.POSITIONAL_ONLY:
+            parts.append("/")
+        if parameter.kind is parameter.KEYWORD_ONLY and before not in (
+            parameter.KEYWORD_ONLY,
+            parameter.VAR_POSITIONAL,
+        ):
+            parts.append("*")
+        parts.append(_written(parameter))
+    if parameters and parameters[-1].kind is inspect.Parameter.POSITIONAL_ONLY:
+        parts.append("/")
+    namespace: dict[str, Any] = {}
+    source = f"def head({', '.join(parts)}): pass"
+    exec(source, namespace)  # noqa: S102  # built from parameter names alone
+    head: Callable[..., Any] = namespace["head"]
+    head.__name__ = head.__qualname__ = name
+    return head
+
+
+def _written(parameter: inspect.Parameter) -> str:
+    stars = STARS.get(parameter.kind, "")
+    default = "" if parameter.default is parameter.empty else "=None"
+    return f"{stars}{parameter.name}{default}"

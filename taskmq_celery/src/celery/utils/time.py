@@ -1,0 +1,266 @@
+"""Dates, times, time zones and delays."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import time as _time
+import zoneinfo
+from functools import cached_property
+from typing import Any
+
+from dateutil.relativedelta import relativedelta
+
+__all__ = (
+    "adjust_timestamp",
+    "delta_resolution",
+    "ffwd",
+    "get_exponential_backoff_interval",
+    "humanize_seconds",
+    "is_naive",
+    "localize",
+    "make_aware",
+    "maybe_iso8601",
+    "maybe_make_aware",
+    "maybe_timedelta",
+    "rate",
+    "remaining",
+    "timezone",
+    "to_utc",
+    "utcoffset",
+    "weekday",
+)
+
+WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+RATE_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
+
+ZERO = datetime.timedelta(0)
+
+
+class LocalTimezone(datetime.tzinfo):
+    """The machine's own time zone, as the C library knows it."""
+
+    def utcoffset(self, dt: datetime.datetime | None) -> datetime.timedelta:
+        return self._at(dt).utcoffset() or ZERO
+
+    def dst(self, dt: datetime.datetime | None) -> datetime.timedelta:
+        return datetime.timedelta(0, 3600) if self._broken_down(dt).tm_isdst > 0 else ZERO
+
+    def tzname(self, dt: datetime.datetime | None) -> str:
+        return self._at(dt).tzname() or ""
+
+    def fromutc(self, dt: datetime.datetime) -> datetime.datetime:
+        moment = dt.replace(tzinfo=datetime.timezone.utc).astimezone()
+        return moment.replace(tzinfo=self)
+
+    def _at(self, dt: datetime.datetime | None) -> datetime.datetime:
+        naive = (dt or datetime.datetime.now()).replace(tzinfo=None)  # local is meant
+        return naive.astimezone()
+
+    def _broken_down(self, dt: datetime.datetime | None) -> _time.struct_time:
+        return _time.localtime(self._at(dt).timestamp())
+
+    def __repr__(self) -> str:
+        return f"<LocalTimezone: {self.tzname(None)}>"
+
+
+class _Zone:
+    """Time zones: ``timezone.utc``, ``timezone.local``, ``timezone.get_timezone(name)``."""
+
+    @cached_property
+    def utc(self) -> datetime.tzinfo:
+        return zoneinfo.ZoneInfo("UTC")
+
+    @cached_property
+    def local(self) -> datetime.tzinfo:
+        return LocalTimezone()
+
+    def get_timezone(self, zone: str | datetime.tzinfo) -> datetime.tzinfo:
+        """A zone by name. Raises ``ZoneInfoNotFoundError``."""
+        return zoneinfo.ZoneInfo(zone) if isinstance(zone, str) else zone
+
+    def tz_or_local(self, tzinfo: datetime.tzinfo | None = None) -> datetime.tzinfo:
+        return self.local if tzinfo is None else self.get_timezone(tzinfo)
+
+    def to_local(
+        self,
+        dt: datetime.datetime,
+        local: datetime.tzinfo | None = None,
+        orig: datetime.tzinfo | None = None,
+    ) -> datetime.datetime:
+        """The same instant in zone ``local``; without a zone of its own it is meant in ``orig``."""
+        if is_naive(dt):
+            dt = make_aware(dt, orig or self.utc)
+        return localize(dt, self.tz_or_local(local))
+
+    def to_system(self, dt: datetime.datetime) -> datetime.datetime:
+        """The same instant in the machine's zone."""
+        return localize(dt, self.local)
+
+    def to_local_fallback(self, dt: datetime.datetime) -> datetime.datetime:
+        return self.to_local(dt)
+
+
+timezone = _Zone()
+
+
+# -- instants ------------------------------------------------------------------------------------
+
+
+def is_naive(dt: datetime.datetime) -> bool:
+    """Whether a datetime has no time zone."""
+    return dt.tzinfo is None or dt.tzinfo.utcoffset(dt) is None
+
+
+def make_aware(dt: datetime.datetime, tz: datetime.tzinfo) -> datetime.datetime:
+    """A datetime without zone, as one of ``tz``."""
+    return dt.replace(tzinfo=tz)
+
+
+def localize(dt: datetime.datetime, tz: datetime.tzinfo) -> datetime.datetime:
+    """The same instant in ``tz``."""
+    return make_aware(dt, tz) if is_naive(dt) else dt.astimezone(tz)
+
+
+def to_utc(dt: datetime.datetime) -> datetime.datetime:
+    """The same instant in UTC; without zone, UTC is meant."""
+    return localize(dt, timezone.utc)
+
+
+def maybe_make_aware(
+    dt: datetime.datetime, tz: datetime.tzinfo | None = None, naive_as_utc: bool = True
+) -> datetime.datetime:
+    """An aware datetime of ``tz`` (UTC if not given); a naive one is meant as UTC or as ``tz``."""
+    zone = timezone.utc if tz is None else timezone.tz_or_local(tz)
+    if is_naive(dt):
+        dt = make_aware(dt, timezone.utc if naive_as_utc else zone)
+    return localize(dt, zone)
+
+
+def maybe_iso8601(dt: datetime.datetime | str | None) -> datetime.datetime | None:
+    """A datetime from ISO 8601 text; anything else as it is."""
+    if not isinstance(dt, str):
+        return dt or None
+    return datetime.datetime.fromisoformat(dt.replace("Z", "+00:00"))
+
+
+# -- durations -----------------------------------------------------------------------------------
+
+
+def maybe_timedelta(delta: Any) -> Any:
+    """Seconds as a ``timedelta``; anything else as it is."""
+    return datetime.timedelta(seconds=delta) if isinstance(delta, (int, float)) else delta
+
+
+def delta_resolution(dt: datetime.datetime, delta: datetime.timedelta) -> datetime.datetime:
+    """``dt`` cut down to the largest unit of ``delta``: to its day, hour or minute."""
+    seconds = max(delta.total_seconds(), 0)
+    if seconds >= 86400:
+        return dt.replace(hour=0, minute=0, second=0, microsecond=0)
+    if seconds >= 3600:
+        return dt.replace(minute=0, second=0, microsecond=0)
+    if seconds >= 60:
+        return dt.replace(second=0, microsecond=0)
+    return dt
+
+
+class ffwd:  # noqa: N801  # Celery's name
+    """Moves a datetime forward to the given fields: ``now + ffwd(hour=3, minute=0)``."""
+
+    def __init__(self, weeks: int = 0, weekday: int | None = None, **fields: Any) -> None:
+        self.weeks = weeks
+        self.weekday = weekday
+        self.fields = {name: value for name, value in fields.items() if value is not None}
+        self.days = 7 * weeks
+
+    def __radd__(self, other: Any) -> Any:
+        if not isinstance(other, datetime.date):
+            return NotImplemented
+        fields = dict(self.fields)
+        if "day" in fields:  # the 31st of a shorter month is its last day
+            year = fields.get("year", other.year)
+            month = fields.get("month", other.month)
+            last = datetime.date(year, month, 1) + relativedelta(months=1, days=-1)
+            fields["day"] = min(last.day, fields["day"])
+        moved = other.replace(**fields) + datetime.timedelta(days=self.days)
+        if self.weekday is not None:
+            moved += datetime.timedelta(days=(7 - moved.isoweekday() + self.weekday) % 7)
+        return moved
+
+    def __repr__(self) -> str:
+        fields = {**self.fields, "weeks": self.weeks}
+        return f"ffwd({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+
+def remaining(
+    start: datetime.datetime,
+    ends_in: datetime.timedelta | ffwd,
+    now: datetime.datetime | None = None,
+    relative: bool = False,
+) -> datetime.timedelta:
+    """How long it is from ``now`` until ``start + ends_in``; negative once that is over.
+
+    ``relative``: the end is first cut down to the resolution of ``ends_in``.
+    """
+    now = now or datetime.datetime.now(datetime.timezone.utc)
+    end = start + ends_in
+    if relative and isinstance(ends_in, datetime.timedelta):
+        end = delta_resolution(end, ends_in).replace(microsecond=0)
+    if is_naive(end) != is_naive(now):
+        end, now = to_utc(end), to_utc(now)
+    return end - now
+
+
+def rate(r: Any) -> float:
+    """``"10/m"`` as runs a second; a number as it is."""
+    if not r:
+        return 0.0
+    if not isinstance(r, str):
+        return float(r)
+    runs, _, unit = r.partition("/")
+    return float(runs) / RATE_UNITS[unit or "s"] if runs else 0.0
+
+
+def weekday(name: str) -> int:
+    """The number of a weekday, 0 being Sunday: ``weekday("mon")``. Raises ``KeyError``."""
+    short = name[:3].lower()
+    if short not in WEEKDAYS:
+        raise KeyError(name)
+    return WEEKDAYS.index(short)
+
+
+def humanize_seconds(
+    secs: float, prefix: str = "", sep: str = "", now: str = "now", microseconds: bool = False
+) -> str:
+    """A duration in words: ``1.50 hours``."""
+    secs = float(f"{float(secs):.2f}")
+    for unit, size in UNITS:
+        if secs >= size:
+            amount = secs / size
+            ending = "" if amount == 1 else "s"
+            return f"{prefix}{sep}{amount:.2f} {unit}{ending}"
+    if microseconds and secs > 0.0:
+        return f"{prefix}{sep}{secs:.2f} seconds"
+    return now
+
+
+def utcoffset(time: Any = _time, localtime: Any = _time.localtime) -> float:
+    """Hours by which local time is behind UTC."""
+    return float((time.altzone if localtime().tm_isdst else time.timezone) // 3600)
+
+
+def adjust_timestamp(ts: float, offset: float, here: Any = utcoffset) -> float:
+    """A timestamp of a machine with another offset, as one of here."""
+    return float(ts - (offset - here()) * 3600)
+
+
+def get_exponential_backoff_interval(
+    factor: float, retries: int, maximum: float, full_jitter: bool = False
+) -> float:
+    """Seconds before retry number ``retries``: ``factor`` times a power of two, at most
+    ``maximum``; with ``full_jitter`` a random number from 0 to that."""
+    countdown: float = min(maximum, factor * 2.0 ** min(retries, 1000))
+    if full_jitter:
+        countdown = random.randrange(int(countdown) + 1)
+    return max(0, int(countdown) if countdown == int(countdown) else countdown)

@@ -1,0 +1,187 @@
+"""Celery's settings as the engine's configuration.
+
+`native_config` maps what an app's settings say; `NOT_USED` names the settings that have no
+meaning on the engine, each with the reason (``docs/celery/settings.md`` lists them).
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from taskmq import Config, ConfigError
+
+from .settings import SETTINGS
+
+__all__ = [
+    "NOT_USED",
+    "UnsupportedBackend",
+    "UnsupportedBroker",
+    "broker_url",
+    "is_enabled",
+    "native_config",
+    "result_ttl",
+    "unused_settings",
+]
+
+FOREVER = 10 * 365 * 86_400.0
+"""``result_expires`` of 0 or None: results are kept."""
+
+NATIVE_SCHEMES = ("memory", "sqlite")
+LATER_SCHEMES = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp", "postgresql", "sqs")
+ENGINE_BACKENDS = ("rpc", "memory", "cache+memory")
+
+
+class UnsupportedBroker(ConfigError):
+    """The broker URL is of a kind that the engine does not have."""
+
+
+class UnsupportedBackend(ConfigError):
+    """The result backend is of a kind that the engine does not have."""
+
+
+def broker_url(url: str | None) -> str:
+    """The engine's URL for a broker URL. Raises `UnsupportedBroker`."""
+    url = url or "amqp://"
+    if isinstance(url, (list, tuple)):
+        url = url[0]
+    url = url.split(";")[0]
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = url.rstrip(":/"), ""
+    if scheme == "sqla+sqlite":
+        return f"sqlite://{rest}"
+    if scheme in NATIVE_SCHEMES:
+        return f"{scheme}://{unquote(rest) if scheme == 'sqlite' else rest}"
+    known = ", ".join(f"{name}://" for name in NATIVE_SCHEMES)
+    raise UnsupportedBroker(
+        f"broker {scheme}:// is not supported yet: set broker_url, or the environment variable "
+        f"CELERY_BROKER_URL, to e.g. sqlite:////var/lib/myapp/jobs.db (there are: {known})"
+    )
+
+
+def is_enabled(backend: Any) -> bool:
+    """Whether results are wanted. Raises `UnsupportedBackend` for a backend that is not there.
+
+    Results live in the engine's own store, in one step with the state of the job: ``rpc://``,
+    ``db+sqlite:///…``, ``cache+memory://`` and the broker's own URL all mean that store.
+    """
+    if not backend or backend in ("disabled", "disabled://"):
+        return False
+    if not isinstance(backend, str):
+        raise UnsupportedBackend(
+            f"result_backend {backend!r} is a class of its own: the engine keeps results in the "
+            "broker's store; write result_backend='rpc://'"
+        )
+    scheme = backend.partition("://")[0].partition(":")[0].removeprefix("db+")
+    if scheme in (*NATIVE_SCHEMES, *ENGINE_BACKENDS):
+        return True
+    raise UnsupportedBackend(
+        f"result backend {scheme}:// is not supported yet: the engine keeps results in the "
+        "broker's store; write result_backend='rpc://' (or CELERY_RESULT_BACKEND=rpc://)"
+    )
+
+
+def result_ttl(expires: Any) -> float:
+    """``result_expires`` in seconds. Raises `ConfigError`."""
+    if isinstance(expires, datetime.timedelta):
+        expires = expires.total_seconds()
+    if not expires:
+        return FOREVER
+    try:
+        return float(expires)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"result_expires must be seconds or a timedelta, got {expires!r}"
+        ) from None
+
+
+def native_config(conf: Any) -> Config:
+    """The engine's configuration for an app's settings. Raises `ConfigError`."""
+    return Config(
+        transport=broker_url(conf.broker_write_url),
+        default_queue=conf.task_default_queue,
+        concurrency=int(conf.worker_concurrency or os.cpu_count() or 1),
+        store_results=is_enabled(conf.result_backend),
+        result_ttl=result_ttl(conf.result_expires),
+        max_message_bytes=MAX_MESSAGE_BYTES,
+        timezone=str(conf.timezone or "UTC"),
+    )
+
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Celery has no limit of its own, so programs may rely on sending large arguments."""
+
+_POOL = "the engine's pools work differently"
+_BROKER = "belongs to the connection to a message broker"
+_PREFETCH = "the worker decides by itself how much it takes in advance"
+
+NOT_USED: Mapping[str, str] = {
+    "broker_channel_error_retry": _BROKER,
+    "broker_connection_max_retries": _BROKER,
+    "broker_connection_retry": _BROKER,
+    "broker_connection_retry_on_startup": _BROKER,
+    "broker_connection_timeout": _BROKER,
+    "broker_failover_strategy": _BROKER,
+    "broker_heartbeat": _BROKER,
+    "broker_heartbeat_checkrate": _BROKER,
+    "broker_login_method": _BROKER,
+    "broker_native_delayed_delivery_queue_type": _BROKER,
+    "broker_pool_acquire_timeout": _BROKER,
+    "broker_pool_limit": _BROKER,
+    "broker_transport_options": _BROKER,
+    "broker_use_ssl": _BROKER,
+    "result_backend_transport_options": "results live in the broker's store",
+    "result_cache_max": "results are not cached beyond their AsyncResult",
+    "result_compression": "results are stored as they are",
+    "result_exchange": "results live in the broker's store",
+    "result_exchange_type": "results live in the broker's store",
+    "result_persistent": "results are as durable as the broker's store",
+    "result_serializer": "results use the task's serializer",
+    "task_compression": "messages are stored as they are",
+    "task_create_missing_queue_type": _BROKER,
+    "task_create_missing_queue_exchange_type": _BROKER,
+    "task_default_delivery_mode": "every job is as durable as the store",
+    "task_default_queue_type": _BROKER,
+    "task_publish_retry": "publishing either succeeds or fails at once",
+    "task_publish_retry_policy": "publishing either succeeds or fails at once",
+    "task_queue_max_priority": "every queue has priorities",
+    "task_reject_on_worker_lost": "a job whose worker was lost is always run again",
+    "task_remote_tracebacks": "remote tracebacks are always kept, as text",
+    "task_default_rate_limit": "rate limits are not supported yet",
+    "task_send_sent_event": "events are not supported yet",
+    "worker_send_task_events": "events are not supported yet",
+    "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
+    "worker_deduplicate_successful_tasks": "a settled job is never delivered again",
+    "worker_detect_quorum_queues": _BROKER,
+    "worker_disable_prefetch": _PREFETCH,
+    "worker_disable_rate_limits": "rate limits are not supported yet",
+    "worker_enable_prefetch_count_reduction": _PREFETCH,
+    "worker_eta_task_limit": "delayed jobs stay in the store until they are due",
+    "worker_lost_wait": _POOL,
+    "worker_max_memory_per_child": _POOL,
+    "worker_max_tasks_per_child": _POOL,
+    "worker_pool_putlocks": _POOL,
+    "worker_pool_restarts": _POOL,
+    "worker_pool_start_method": _POOL,
+    "worker_prefetch_multiplier": _PREFETCH,
+    "worker_proc_alive_timeout": _POOL,
+    "worker_state_db": "revoked jobs are remembered by the store",
+    "worker_timer": _POOL,
+    "worker_timer_precision": _POOL,
+}
+
+
+def unused_settings(conf: Any) -> dict[str, str]:
+    """The settings that somebody wrote and that have no effect, with the reason.
+
+    For one log line when a worker starts.
+    """
+    return {
+        name: reason
+        for name, reason in NOT_USED.items()
+        if conf.value_set_for(name) and conf[name] != SETTINGS[name].default
+    }

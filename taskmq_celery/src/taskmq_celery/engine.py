@@ -1,0 +1,139 @@
+"""One engine `taskmq.App` for each Celery app.
+
+It is made when it is first needed, again when the settings change, and again in a forked child:
+connections do not survive a fork. Every Celery task is registered in it under its name, as a job
+whose body is `taskmq_celery.lifecycle.run_job`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+from kombu.exceptions import EncodeError, OperationalError
+from kombu.serialization import registry
+
+import taskmq
+from taskmq import current_task, errors
+
+from .codec import JsonCodec, KombuCodec
+from .config import native_config
+from .lifecycle import run_job
+from .message import waits_longer
+
+__all__ = ["CeleryJob", "close_engine", "engine_for", "job_named", "register_task", "translated"]
+
+
+class CeleryJob(taskmq.Task[..., Any]):
+    """The engine's side of one Celery task: runs whatever is registered under its name."""
+
+    def __init__(self, app: Any, name: str) -> None:
+        self.name = name
+        super().__init__()
+        self._celery_app = app
+
+    def run(self, /, *args: Any, **kwargs: Any) -> Any:
+        ctx = current_task()
+        wait = waits_longer(ctx)
+        if wait is None:
+            raise errors.JobCancelled("expired")
+        if wait > 0:
+            raise errors.ReleaseJob("countdown", delay=wait)
+        # Looked up at every run: a task may be registered again, and its class be patched.
+        return run_job(self._celery_app._tasks[self.name], ctx, args, kwargs)
+
+
+class _Built(NamedTuple):
+    """An engine, what it was made from, and the workers' engines on the same store."""
+
+    pid: int
+    revision: int
+    url: str | None
+    engine: taskmq.App
+    workers: WeakSet[taskmq.App]
+
+
+def engine_for(app: Any, **changes: Any) -> taskmq.App:
+    """The engine of a Celery app.
+
+    ``changes`` are fields of `taskmq.Config`: then it is a new App, for a worker, on the same
+    store. Raises `taskmq.ConfigError` for settings that the engine cannot work with.
+    """
+    conf, built = app.conf, app._engine
+    key = (os.getpid(), conf.revision, conf.broker_write_url)
+    if built is None or (built.pid, built.revision, built.url) != key:
+        built = app._engine = _build(app, built)
+    engine: taskmq.App = built.engine
+    if changes:
+        engine = _app(app, engine.config.replace(**changes), engine.transport)
+        built.workers.add(engine)
+    return engine
+
+
+def close_engine(app: Any) -> None:
+    """Close the store of an app; the next use opens it again."""
+    built, app._engine = app._engine, None
+    if built is not None and built.pid == os.getpid():
+        built.engine.close()
+
+
+def register_task(app: Any, name: str) -> None:
+    """Make a task that was registered after the engine was made known to it."""
+    if app._engine is None:
+        return
+    for engine in (app._engine.engine, *app._engine.workers):
+        if name not in engine.tasks:
+            engine.register(CeleryJob(app, name))
+
+
+def job_named(app: Any, name: str) -> taskmq.Task[..., Any]:
+    """The engine's task of that name, known here or not."""
+    engine = engine_for(app)
+    return engine.tasks.find(name) or CeleryJob(app, name)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Let the engine's errors appear as the ones that Celery's users catch."""
+    try:
+        yield
+    except errors.EncodeError as error:
+        raise EncodeError(str(error.__cause__ or error)) from error
+    except (errors.TransportUnavailable, errors.StoreFull) as error:
+        raise OperationalError(str(error)) from error
+
+
+def _build(app: Any, before: _Built | None) -> _Built:
+    conf = app.conf
+    conf.load()  # may change the revision
+    config = native_config(conf)
+    transport, workers = None, WeakSet[taskmq.App]()
+    if before is not None and before.pid == os.getpid():
+        if before.engine.config.transport == config.transport:
+            # The store stays: what is in memory must not go with a changed setting.
+            transport, workers = before.engine.transport, before.workers
+        else:
+            before.engine.close()
+    engine = _app(app, config, transport)
+    return _Built(os.getpid(), conf.revision, conf.broker_write_url, engine, workers)
+
+
+def _app(app: Any, config: taskmq.Config, transport: taskmq.Transport | None) -> taskmq.App:
+    engine = taskmq.App(config, transport=transport)
+    accept = tuple(app.conf.accept_content or ())
+    engine.add_codec(JsonCodec())
+    for serializer in _serializers(app, accept):
+        engine.add_codec(KombuCodec(serializer, accept))
+    if app.finalized:
+        for name in app._tasks:
+            engine.register(CeleryJob(app, name))
+    return engine
+
+
+def _serializers(app: Any, accept: Sequence[str]) -> list[str]:
+    """Names of the serializers, besides json, that may be read or written."""
+    names = [registry.type_to_name.get(each, each) for each in (*accept, app.conf.task_serializer)]
+    return [name for name in dict.fromkeys(names) if name not in ("json", "application/json")]

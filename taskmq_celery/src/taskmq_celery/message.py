@@ -1,0 +1,278 @@
+"""Celery's task messages (protocol 2) as jobs of the engine, and back.
+
+The headers of a message go into ``Envelope.headers``, less what the envelope says already (id,
+task, eta, expires) and less what is at its default: a plain call stores three short headers.
+`request_dict` puts everything back, for ``task.request``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kombu.utils.json import dumps, loads
+
+import taskmq
+from taskmq import Dependency, TaskContext
+from taskmq.call import Options
+from taskmq.envelope import AckPolicy, Sealed, embed, seal
+
+from .codec import codec_name
+
+__all__ = ["Message", "call_of", "request_dict", "retry_envelope", "waits_longer", "with_id"]
+
+UTC = datetime.timezone.utc
+BEST, WORST = 9, -9
+
+DEFAULTS: Mapping[str, Any] = {
+    "lang": "py",
+    "shadow": None,
+    "group": None,
+    "group_index": None,
+    "timelimit": [None, None],
+    "root_id": None,
+    "parent_id": None,
+    "origin": None,
+    "ignore_result": False,
+    "replaced_task_nesting": 0,
+    "stamped_headers": None,
+    "stamps": {},
+}
+"""Headers of protocol 2 that are left out of an envelope where they have this value."""
+
+IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
+"""Headers that are made from the envelope, or from the arguments, when somebody asks."""
+
+PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID = (
+    "properties",
+    "taskmq_errbacks",
+    "taskmq_relative",
+    "retries",
+    "id",
+)
+"""Headers of ours: message properties, ``link_error``, delays that count from the end of the job
+before, the number of retries to begin with, and an id that is not the job's own."""
+
+PENDING_RETRY = "_pending_retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One task message. ``eta`` and ``expires`` are seconds from now or aware datetimes."""
+
+    task: str
+    id: str
+    args: Any
+    kwargs: Mapping[str, Any]
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+    queue: str
+    serializer: str = "json"
+    priority: int | None = None
+    eta: Any = None
+    expires: Any = None
+    ack: AckPolicy | None = None
+    store_result: bool | None = None
+    errbacks: list[Any] = field(default_factory=list)
+
+    @property
+    def ignore_result(self) -> bool:
+        """Whether nobody wants to know what it returns."""
+        return bool(self.headers.get("ignore_result"))
+
+
+def call_of(
+    task: taskmq.Task[..., Any],
+    message: Message,
+    *,
+    after: tuple[Dependency, ...] = (),
+    feeds: bool = False,
+    workflow: str | None = None,
+) -> taskmq.Call[Any]:
+    """The job for a message. ``after`` are the jobs that it waits for; ``feeds`` that others
+    wait for its result."""
+    headers = _packed(message)
+    eta, expires = message.eta, message.expires
+    if after:
+        # Celery sends the message when the job before is done, and counts from then.
+        relative = {
+            name: value
+            for name, value in (("countdown", eta), ("expires", expires))
+            if isinstance(value, (int, float))
+        }
+        if relative:
+            headers[RELATIVE] = {**relative, "after": after[0].job}
+        eta = None if "countdown" in relative else eta
+        expires = None if "expires" in relative else expires
+    return taskmq.Call(
+        task,
+        tuple(message.args),
+        message.kwargs,
+        Options(
+            id=message.id,
+            queue=message.queue,
+            eta=eta,
+            expires=expires,
+            priority=_priority(message.priority),
+            headers=headers,
+            ack=message.ack,
+            store_result=message.store_result,
+            # Nobody can ask for it: forget it as soon as it has succeeded.
+            result_ttl=0.0 if message.store_result is False else None,
+            codec=codec_name(message.serializer),
+        ),
+        after=after,
+        feeds=feeds,
+        workflow=workflow,
+    )
+
+
+def _packed(message: Message) -> dict[str, Any]:
+    headers = {
+        name: value
+        for name, value in message.headers.items()
+        if name not in IN_ENVELOPE and not (name in DEFAULTS and value == DEFAULTS[name])
+    }
+    if headers.get("root_id") == message.id:
+        del headers["root_id"]
+    if not headers.get(RETRIES):
+        headers.pop(RETRIES, None)
+    extra = {
+        name: value
+        for name, value in message.properties.items()
+        if value is not None and name not in ("correlation_id", "priority", "expiration")
+    }
+    if extra:
+        headers[PROPERTIES] = extra
+    if message.errbacks:
+        headers[ERRBACKS] = dumps(message.errbacks)
+    return headers
+
+
+def _priority(priority: Any) -> int | None:
+    """Celery's 0 to 9, higher first; brokers that count further are cut off at the best."""
+    return None if priority is None else min(BEST, max(WORST, int(priority)))
+
+
+# -- and back ------------------------------------------------------------------------------------
+
+
+def request_dict(
+    ctx: TaskContext, args: Any = None, kwargs: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What ``Context(...)`` makes ``task.request`` from, for one delivery.
+
+    What comes after the job (links, the rest of a chain) is not in it: the engine's settlement
+    starts that. ``args`` and ``kwargs`` are put in if given; the tracer has them anyway.
+    """
+    envelope, delivery = ctx.envelope, ctx.delivery
+    stored = dict(envelope.headers)
+    properties = stored.pop(PROPERTIES, {})
+    errbacks = stored.pop(ERRBACKS, None)
+    stored.pop(RELATIVE, None)
+    task_id = stored.get(ID, envelope.id)
+    limits = stored.get("timelimit") or (None, None)
+    request: dict[str, Any] = {
+        **DEFAULTS,
+        **stored,
+        "id": task_id,
+        "task": envelope.task,
+        "eta": _iso(envelope.eta),
+        "expires": _iso(envelope.expires_at),
+        "retries": stored.get(RETRIES, 0) + delivery.attempt - 1,
+        "root_id": stored.get("root_id", task_id),
+        "args": args,
+        "kwargs": kwargs,
+        "properties": {**properties, "correlation_id": task_id, "priority": delivery.priority},
+        "correlation_id": task_id,
+        "reply_to": properties.get("reply_to"),
+        "delivery_info": {
+            "exchange": properties.get("exchange", ""),
+            "routing_key": properties.get("routing_key", delivery.queue),
+            "priority": delivery.priority,
+            "redelivered": delivery.reclaims > 0,
+        },
+        "hostname": ctx.worker,
+        "timelimit": list(limits),
+        "stamps": dict(stored.get("stamps") or {}),
+        "time_limit": limits[0],
+        "soft_time_limit": limits[1],
+        "callbacks": None,
+        "errbacks": loads(errbacks) if errbacks else None,
+        "chain": None,
+        "chord": None,
+        "called_directly": False,
+        "is_eager": False,
+        PENDING_RETRY: [],
+    }
+    return request
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else datetime.datetime.fromtimestamp(at, UTC).isoformat()
+
+
+# -- running again -------------------------------------------------------------------------------
+
+
+def retry_envelope(ctx: TaskContext, celery_task: Any, retry: Any) -> Sealed | None:
+    """The envelope of the next attempt, from the signature of a ``Retry``.
+
+    ``None`` if nothing but the time changes, which is the usual case: the stored one stays.
+    Raises `taskmq.errors.EncodeError` and `taskmq.MessageTooLarge`.
+    """
+    changes = getattr(retry.sig, "retry_changes", None)
+    if not changes:
+        return None
+    app, envelope = celery_task.app, ctx.envelope
+    engine = ctx.app
+    fields: dict[str, Any] = {}
+    headers = dict(envelope.headers)
+    if "args" in changes or "kwargs" in changes:
+        args, kwargs = retry.sig["args"], retry.sig["kwargs"]
+        codec, encoded = engine.codecs.encode_many((tuple(args), kwargs), envelope.codec)
+        is_json = engine.codecs.is_json(codec)
+        fields["args"], fields["kwargs"] = (embed(data, is_json=is_json) for data in encoded)
+        # The given arguments are all of them: what dependencies handed over is among them.
+        fields["after"] = tuple(Dependency(one.job) for one in envelope.after)
+    if changes.get("queue"):
+        fields["queue"] = str(getattr(changes["queue"], "name", changes["queue"]))
+    if changes.get("priority") is not None:
+        fields["priority"] = _priority(changes["priority"])
+    if "expires" in changes:
+        fields["expires_at"] = app.amqp.instant(changes["expires"], ctx.clock.now())
+    headers.update(changes.get("headers") or {})
+    for name in ("shadow", "timelimit"):
+        if name in changes:
+            headers[name] = changes[name]
+    known = {name: getattr(envelope, name) for name in envelope.__struct_fields__}
+    changed = type(envelope)(**{**known, **fields, "headers": headers})
+    return seal(changed, engine.config.max_message_bytes)
+
+
+# -- delays that count from the end of the job before --------------------------------------------
+
+
+def waits_longer(ctx: TaskContext) -> float | None:
+    """Seconds for which a job of a chain has still to wait, for a ``countdown`` of its own.
+
+    ``None`` if its ``expires`` has passed. 0 for every job without such a delay, at no cost.
+    """
+    relative = ctx.envelope.headers.get(RELATIVE)
+    if relative is None or ctx.attempt > 1:
+        return 0.0
+    (record,) = ctx.app.transport.get([relative["after"]])
+    started = record.finished_at if record is not None else None
+    if started is None:  # gone already: nothing is left to count from
+        return 0.0
+    now = ctx.clock.now()
+    if "expires" in relative and now >= started + relative["expires"]:
+        return None
+    return max(0.0, float(started + relative.get("countdown", 0.0) - now))
+
+
+def with_id(message: Message, job_id: str) -> Message:
+    """The same message as another job: it keeps its id as a header."""
+    return replace(message, id=job_id, headers={**message.headers, ID: message.id})

@@ -1,0 +1,246 @@
+"""Jobs of the engine as Celery's result records.
+
+A record is a dict with ``status``, ``result``, ``traceback``, ``date_done`` and so on, as Celery's
+result backends give it. Exceptions are rebuilt from text: only a class that is imported already
+and derives from ``BaseException`` is ever called, with arguments that are plain literals.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from billiard.exceptions import WorkerLostError
+from kombu.exceptions import EncodeError
+
+import taskmq
+from taskmq import JobState
+from taskmq.envelope import load
+from taskmq.errors import MessageError
+from taskmq.records import Failure, JobRecord
+from taskmq.states import TERMINAL
+
+from .engine import engine_for, translated
+
+__all__ = ["forget", "meta", "rebuilt", "revoke", "wait"]
+
+PENDING, STARTED, RETRY = "PENDING", "STARTED", "RETRY"
+SUCCESS, FAILURE, REVOKED = "SUCCESS", "FAILURE", "REVOKED"
+
+MAX_ANCESTORS = 10_000
+LOOK_AGAIN = 1.0
+"""Longest wait in seconds between two looks: an unknown id may be of a job not stored yet."""
+
+
+def meta(app: Any, task_id: str) -> dict[str, Any]:
+    """The result record of a task, as it is now."""
+    with translated():
+        engine = engine_for(app)
+        return _meta(app, engine, task_id, engine.transport.get([task_id])[0])
+
+
+def wait(
+    app: Any,
+    task_id: str,
+    *,
+    timeout: float | None = None,
+    interval: float = LOOK_AGAIN,
+    on_interval: Callable[[], Any] | None = None,
+) -> dict[str, Any] | None:
+    """Block until a task is finished and give its record; ``None`` after ``timeout`` seconds.
+
+    It wakes when the job ends; ``on_interval`` is called every ``interval`` seconds meanwhile.
+    """
+    with translated():
+        engine = engine_for(app)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        record = engine.transport.get([task_id])[0]
+        if record is None or record.state not in TERMINAL:
+            listener = engine.transport.listen(jobs=[task_id])
+            try:
+                while True:
+                    listener.clear()
+                    record = engine.transport.get([task_id])[0]
+                    if record is not None and record.state in TERMINAL:
+                        break
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        return None
+                    pause = interval if on_interval else LOOK_AGAIN
+                    listener.wait(pause if left is None else min(pause, left))
+                    if on_interval is not None:
+                        on_interval()
+            finally:
+                listener.close()
+        return _meta(app, engine, task_id, record)
+
+
+def forget(app: Any, task_id: str) -> None:
+    """Delete a finished task and its result, whatever it was."""
+    with translated():
+        transport = engine_for(app).transport
+        if not transport.forget([task_id]):
+            transport.bury([task_id])
+
+
+def revoke(app: Any, task_ids: list[str]) -> list[bool]:
+    """Take tasks out; see `taskmq.Result.revoke`."""
+    with translated():
+        return engine_for(app).transport.revoke(task_ids)
+
+
+# -- one record ----------------------------------------------------------------------------------
+
+
+def _meta(app: Any, engine: taskmq.App, task_id: str, record: JobRecord | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "task_id": task_id,
+        "status": PENDING,
+        "result": None,
+        "traceback": None,
+        "children": [],
+        "date_done": None,
+    }
+    if record is None:
+        return found
+    found |= {
+        "name": record.task,
+        "queue": record.queue,
+        "worker": record.worker,
+        "retries": record.attempt - 1,
+        "parent_id": None,
+    }
+    if record.finished_at is not None:
+        found["date_done"] = datetime.datetime.fromtimestamp(
+            record.finished_at, datetime.timezone.utc
+        )
+    state = record.state
+    if state is JobState.SUCCEEDED:
+        value = None if record.result is None else engine.codecs.decode(record.result)
+        return {**found, "status": SUCCESS, "result": value}
+    if state is JobState.FAILED:
+        return {**found, "status": FAILURE, **_failure(record)}
+    if state in (JobState.REVOKED, JobState.EXPIRED):
+        return {**found, **_revoked(state)}
+    if state is JobState.SKIPPED:
+        return {**found, **_skipped(engine, record)}
+    return {**found, **_unfinished(app, record)}
+
+
+def _failure(record: JobRecord) -> dict[str, Any]:
+    failure = record.failure
+    if record.dead_reason == "worker_lost":
+        error: BaseException = WorkerLostError(
+            f"Worker exited prematurely: job {record.id} was given out {record.deliveries} times"
+        )
+        return {"result": error, "traceback": failure.traceback if failure else None}
+    if failure is None:
+        reason = record.dead_reason or "failed"
+        return {"result": _class_named("celery.exceptions.TaskError")(reason), "traceback": None}
+    return {"result": rebuilt(failure), "traceback": failure.traceback}
+
+
+def _revoked(state: JobState) -> dict[str, Any]:
+    word = "expired" if state is JobState.EXPIRED else "revoked"
+    return {"status": REVOKED, "result": _class_named("celery.exceptions.TaskRevokedError")(word)}
+
+
+def _skipped(engine: taskmq.App, record: JobRecord) -> dict[str, Any]:
+    """As Celery does for a chain: every task behind the one that failed has its error."""
+    current: JobRecord | None = record
+    for _ in range(MAX_ANCESTORS):
+        if current is None or current.state is not JobState.SKIPPED:
+            break
+        current = _parent(engine, current)
+    if current is not None and current.state is JobState.FAILED:
+        return {"status": FAILURE, **_failure(current)}
+    if current is not None and current.state in (JobState.REVOKED, JobState.EXPIRED):
+        return _revoked(current.state)
+    return {
+        "status": FAILURE,
+        "result": _class_named("celery.exceptions.TaskError")(
+            "never ran: a task before it did not succeed"
+        ),
+    }
+
+
+def _parent(engine: taskmq.App, record: JobRecord) -> JobRecord | None:
+    """The job that kept this one from running."""
+    try:
+        names = [one.job for one in load(record.envelope).after]
+    except MessageError:
+        return None
+    records = [one for one in engine.transport.get(names) if one is not None]
+    unfit = [one for one in records if one.state is not JobState.SUCCEEDED]
+    return unfit[0] if unfit else None
+
+
+def _unfinished(app: Any, record: JobRecord) -> dict[str, Any]:
+    failure = record.failure
+    if record.state is JobState.RUNNING and _tracks_start(app, record.task):
+        return {"status": STARTED, "result": {"hostname": record.worker}}
+    if failure is not None and (record.state is JobState.RETRYING or record.attempt > 1):
+        return {"status": RETRY, "result": rebuilt(failure), "traceback": failure.traceback}
+    return {"status": PENDING}
+
+
+def _tracks_start(app: Any, name: str) -> bool:
+    task = app._tasks.get(name)
+    tracked = None if task is None else getattr(task, "track_started", None)
+    return bool(app.conf.task_track_started if tracked is None else tracked)
+
+
+# -- exceptions ----------------------------------------------------------------------------------
+
+
+def rebuilt(failure: Failure) -> BaseException:
+    """The exception that a failure tells of, of its own class where that is imported here.
+
+    Otherwise it is of a class of the same name, made here.
+    """
+    if failure.type == "taskmq.errors.EncodeError":
+        return EncodeError(failure.message)
+    kind = _class_named(failure.type)
+    arguments = tuple(_literal(text) for text in failure.args)
+    for attempt in (arguments, (failure.message,)):
+        try:
+            return kind(*attempt)
+        except Exception:  # noqa: S112  # its constructor wants something else
+            continue
+    return Exception(f"{failure.type}({failure.message})")
+
+
+def _class_named(path: str) -> type[BaseException]:
+    """An exception class by its path. Only imported modules are looked into."""
+    parts = path.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:cut]))
+        if module is None:
+            continue
+        found = _attribute(module, parts[cut:])
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found
+        break
+    module_name, _, name = path.rpartition(".")
+    return type(name or path, (Exception,), {"__module__": module_name or __name__})
+
+
+def _attribute(module: Any, names: list[str]) -> Any:
+    """What is found without running anything: no descriptor, no ``__getattr__``."""
+    found: Any = module
+    for name in names:
+        found = vars(found).get(name) if hasattr(found, "__dict__") else None
+        if not isinstance(found, type):
+            return None
+    return found
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
