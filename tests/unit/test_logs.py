@@ -126,7 +126,7 @@ def test_color_only_where_it_is_wanted() -> None:
         (
             JobFailed(**FAILED, will_retry=False),
             "ERROR",
-            "failed for good: builtins.OSError: no route\nTraceback…\nOSError: no route",
+            "failed for good: builtins.OSError: no route",
         ),
         (
             JobDeferred(**BY, reason="unknown_task", parked=True),
@@ -147,6 +147,15 @@ def test_what_happens_to_jobs_is_logged(
     line = as_json(made)
     assert (line["job_id"], line["task"], line["queue"]) == ("J1", "shop.pay", "money")
     assert line["event"].startswith("task.")
+
+
+def test_a_dead_letter_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    LogSink().handle([JobFailed(**FAILED, will_retry=False)])
+    (made,) = caplog.records
+    assert as_json(made)["exc"] == FAILED["traceback"]
+    first, *trace = PrettyFormatter().format(made).splitlines()
+    assert first.endswith("no route  job_id=J1  attempt=2")
+    assert trace == ["Traceback…", "OSError: no route"]
 
 
 def test_what_the_worker_tells_itself_is_not_logged_twice(caplog: pytest.LogCaptureFixture) -> None:

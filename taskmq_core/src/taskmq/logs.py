@@ -87,6 +87,7 @@ class PrettyFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = dict(record.__dict__.get("taskmq") or {})
+        trace = str(fields.pop("exc", ""))
         for name in ("event", "worker", "queue"):
             fields.pop(name, None)
         if fields.get("attempt") == 1:
@@ -98,8 +99,8 @@ class PrettyFormatter(logging.Formatter):
         text = f"{at} {level} {self._paint(who, '1')}  {record.getMessage()}"
         text += self._paint(details, "2")
         if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
-        return text
+            trace = self.formatException(record.exc_info)
+        return f"{text}\n{trace.rstrip()}" if trace else text
 
     def _paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color and text else text
@@ -119,6 +120,8 @@ class LogSink:
                 fields = msgspec.structs.asdict(event)
                 about = {name: fields[name] for name in ABOUT_THE_JOB if name in fields}
                 about["event"] = type(event).__struct_config__.tag
+                if level == logging.ERROR:
+                    about["exc"] = fields["traceback"]
                 logger.log(level, "%s", message, extra={"taskmq": about})
 
 
@@ -130,7 +133,7 @@ def describe_event(event: Event) -> tuple[int, str]:
         error = f"{event.error_type}: {event.error}" if event.error else event.error_type
         if event.will_retry:
             return logging.WARNING, f"failed, will run again: {error}"
-        return logging.ERROR, f"failed for good: {error}\n{event.traceback}".rstrip()
+        return logging.ERROR, f"failed for good: {error}"
     if isinstance(event, JobDeferred):
         if event.parked:
             return logging.WARNING, f"parked, this worker cannot run it: {event.reason}"

@@ -28,6 +28,19 @@ class WorkerReport:
     seconds: float = 0.0
     abandoned: int = 0
 
+    def __str__(self) -> str:
+        """``3 jobs in 0.5 s: 2 succeeded, 1 failed``"""
+        counts = {
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "to be retried": self.retried,
+            "given back unstarted": self.released,
+            "left running, to run again": self.abandoned,
+        }
+        told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        jobs = "job" if self.processed == 1 else "jobs"
+        return f"{self.processed:,} {jobs} in {self.seconds:.1f} s" + (f": {told}" if told else "")
+
 
 class Tally:
     """Counts settlements by kind."""

@@ -1,0 +1,282 @@
+"""The argument tree: every command, its options, and examples of it."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sqlite3
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from taskmq import __version__
+from taskmq.checks import nearest
+from taskmq.logs import LEVELS
+
+from . import admin, dead, run
+from .call import call
+from .exits import Exit
+from .status import status
+
+__all__ = ["build_parser"]
+
+CODES = """Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 store unavailable, 4 store
+damaged, 5 store full, 6 no such job or task, 7 not finished in time, 8 job refused."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An error of usage is one line as well."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"taskmq: error: {message} (see {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = action.choices
+        if choices is not None and value not in choices:
+            known = [str(choice) for choice in choices]
+            text = f"no {value!r}{nearest(str(value), known)} (one of: {', '.join(known)})"
+            raise argparse.ArgumentError(action, text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole tree; each command sets ``command``, a function of the parsed arguments."""
+    common = _common()
+    parser = Parser(
+        prog="taskmq",
+        description="Run and look after the jobs of a taskmq app.",
+        epilog="Start here: taskmq dev --app tasks:app\n\n" + CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[_common(top=True)],
+    )
+    versions = f"taskmq {__version__} (Python {platform.python_version()}, "
+    versions += f"SQLite {sqlite3.sqlite_version})"
+    parser.add_argument("--version", action="version", version=versions)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+
+    def add(
+        to: Any, name: str, command: Callable[[argparse.Namespace], int], text: str, *examples: str
+    ) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = to.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog="Examples:\n" + "\n".join(f"  {example}" for example in examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[common],
+        )
+        made.set_defaults(command=command)
+        return made
+
+    _worker_arguments(
+        add(
+            commands,
+            "worker",
+            run.worker,
+            "run a worker",
+            "taskmq worker --app tasks:app",
+            "taskmq worker -Q email,default -c 8",
+            "taskmq worker --until-idle --events stdout",
+        ),
+        log_level="info",
+    )
+    _worker_arguments(
+        add(commands, "dev", run.dev, "run a worker for development", "taskmq dev --app tasks:app"),
+        log_level="debug",
+    )
+    _status_arguments(
+        add(
+            commands,
+            "status",
+            status,
+            "show workers, queues and parked jobs",
+            "taskmq status",
+            "taskmq status --transport sqlite:///jobs.db --json",
+            "taskmq status --by-priority --watch 2",
+        )
+    )
+    _call_arguments(
+        add(
+            commands,
+            "call",
+            call,
+            "submit one job",
+            """taskmq call tasks.add --args '[2, 3]' --wait""",
+            """taskmq call tasks.send --kwargs '{"to": "a@b.com"}' --eta 60 --key order-42""",
+            """taskmq call tasks.add --args '[2, 3]' --local""",
+        )
+    )
+    inspect = add(
+        commands,
+        "inspect",
+        admin.inspect,
+        "show one job, and why it is not running",
+        "taskmq inspect 01HF7YAT00P1RHENHKJCXP1W2M",
+    )
+    inspect.add_argument("job", metavar="JOB", help="the job's id")
+    _json_argument(inspect)
+    _dlq_arguments(commands, add)
+    purge = add(
+        commands,
+        "purge",
+        admin.purge,
+        "delete the jobs that wait in a queue",
+        "taskmq purge --queue email",
+    )
+    purge.add_argument("-q", "--queue", required=True, help="the queue")
+    _yes_argument(purge)
+    return parser
+
+
+def _common(*, top: bool = False) -> argparse.ArgumentParser:
+    """Options that may stand before or behind the command. Behind it they have no default, which
+    would undo what stood before."""
+    default: dict[str, Any] = {} if top else {"default": argparse.SUPPRESS}
+    parser = Parser(add_help=False)
+    group = parser.add_argument_group("which app")
+    group.add_argument(
+        "-A",
+        "--app",
+        metavar="MODULE:ATTR",
+        help="the app, e.g. tasks:app (or TASKMQ_APP)",
+        **default,
+    )
+    group.add_argument(
+        "--transport",
+        metavar="URL",
+        help="a store without an app, e.g. sqlite:///jobs.db",
+        **default,
+    )
+    group.add_argument(
+        "--traceback", action="store_true", help="show where an error comes from", **default
+    )
+    return parser
+
+
+def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> None:
+    parser.add_argument(
+        "-Q", "--queues", type=_names, metavar="NAMES", help="queues to serve, e.g. email,default"
+    )
+    parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="jobs at once")
+    parser.add_argument("-P", "--pool", metavar="POOL", help="solo or threads")
+    parser.add_argument("-n", "--name", help="the worker's name, for people")
+    parser.add_argument(
+        "--until-idle", "--once", action="store_true", help="end when nothing is left to do now"
+    )
+    parser.add_argument(
+        "--events", choices=("stdout", "stderr", "none"), help="write events as JSON lines there"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default=log_level, metavar="LEVEL")
+    parser.add_argument("--log-format", choices=("json", "pretty"), metavar="FORMAT")
+    parser.add_argument(
+        "--shutdown-timeout", type=float, metavar="SECONDS", help="what runs has so long to end"
+    )
+    parser.add_argument(
+        "--lease", type=float, metavar="SECONDS", help="a silent worker keeps its jobs for so long"
+    )
+
+
+def _status_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by-priority", action="store_true", help="count ready jobs by priority")
+    parser.add_argument(
+        "--watch", type=_seconds, metavar="SECONDS", help="again and again, until Ctrl-C"
+    )
+    _json_argument(parser)
+
+
+def _call_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK", help="the task's name, e.g. tasks.add")
+    parser.add_argument("--args", metavar="JSON", help="positional arguments, a JSON list")
+    parser.add_argument("--kwargs", metavar="JSON", help="keyword arguments, a JSON object")
+    parser.add_argument("-q", "--queue", help="instead of the task's own queue")
+    parser.add_argument("--eta", metavar="WHEN", help="not before: seconds or an ISO instant")
+    parser.add_argument("--expires", metavar="WHEN", help="not after: seconds or an ISO instant")
+    parser.add_argument("--priority", type=int, metavar="N", help="-9 to 9, higher is sooner")
+    parser.add_argument("--key", help="idempotency key: at most one job for it")
+    parser.add_argument("--wait", action="store_true", help="wait for the result and print it")
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="wait, but no longer than this"
+    )
+    parser.add_argument(
+        "--local", action="store_true", help="run it in this process; store nothing"
+    )
+
+
+def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "list, show, replay and purge dead letters"
+    dlq = commands.add_parser("dlq", help=text, description=text, parents=[_common()])
+    actions = dlq.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    listing = add(
+        actions, "list", dead.list_letters, "list dead letters", "taskmq dlq list --queue email"
+    )
+    _selection(listing)
+    listing.add_argument("--limit", type=_count, default=50, metavar="N")
+    _json_argument(listing)
+    show = add(
+        actions,
+        "show",
+        dead.show,
+        "show one dead letter with its traceback",
+        "taskmq dlq show 01HF7YAT00P1RHENHKJCXP1W2M",
+    )
+    show.add_argument("job", metavar="ID")
+    _json_argument(show)
+    replay = add(
+        actions,
+        "replay",
+        dead.replay,
+        "queue dead letters again, changed if need be",
+        "taskmq dlq replay 01HF7YAT00P1RHENHKJCXP1W2M",
+        """taskmq dlq replay 01HF7YAT00P1RHENHKJCXP1W2M --args '["right@b.com"]'""",
+        "taskmq dlq replay --all --queue email",
+    )
+    replay.add_argument("jobs", metavar="ID", nargs="*")
+    replay.add_argument("--all", action="store_true", help="every dead letter (of --queue, --task)")
+    replay.add_argument("-q", "--queue", help="with an ID: move it there; with --all: only of this")
+    replay.add_argument("--task", help="with --all: only of this task")
+    replay.add_argument("--args", metavar="JSON", help="new positional arguments")
+    replay.add_argument("--kwargs", metavar="JSON", help="new keyword arguments")
+    purge = add(
+        actions,
+        "purge",
+        dead.purge_letters,
+        "delete dead letters for good",
+        "taskmq dlq purge --queue email",
+    )
+    _selection(purge)
+    purge.add_argument("--all", action="store_true", help="every dead letter")
+    _yes_argument(purge)
+
+
+def _selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", "--queue", help="only of this queue")
+    parser.add_argument("--task", help="only of this task")
+
+
+def _json_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+
+
+def _yes_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"wants names such as email,default, got {text!r}")
+    return names
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"wants a number of seconds, got {text!r}")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"wants a number from 1, got {text!r}")
+    return int(text)

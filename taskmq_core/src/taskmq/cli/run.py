@@ -1,0 +1,88 @@
+"""Commands that run a worker: ``worker``, ``dev``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from taskmq import App, __version__, logs
+from taskmq.worker import Worker
+from taskmq.worker.signals import handle_signals
+
+from .apps import open_app
+from .exits import Exit
+from .output import wants_color
+
+__all__ = ["dev", "worker"]
+
+SETTINGS = ("concurrency", "pool", "lease", "shutdown_timeout")
+
+
+def worker(arguments: argparse.Namespace) -> int:
+    """Run a worker until it is told to stop, or with ``--until-idle`` until nothing is left."""
+    return _run(open_app(arguments), arguments, arguments.queues)
+
+
+def dev(arguments: argparse.Namespace) -> int:
+    """A worker with what one wants while developing: every queue, and all that happens."""
+    app = open_app(arguments)
+    queues = dict.fromkeys([app.config.default_queue, *app.config.queues, *_task_queues(app)])
+    tasks = ", ".join(app.tasks.names()) or "no tasks"
+    _note(f"taskmq {__version__}, development: one worker on {app.config.transport} for {tasks}")
+    _note("Ctrl-C stops it; start it again after a change of code")
+    return _run(app, arguments, arguments.queues or list(queues))
+
+
+def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) -> int:
+    log_format = arguments.log_format or app.config.log_format
+    color = log_format == "pretty" and wants_color(sys.stderr)
+    logs.configure(arguments.log_level, format=log_format, stream=sys.stderr, color=color)
+    app.add_sink(logs.LogSink())
+    if arguments.events is not None:
+        app.write_events(arguments.events)
+    made = Worker(
+        app,
+        queues=queues,
+        name=arguments.name,
+        config=app.config.replace(**_settings(app, arguments)),
+    )
+    for warning in _warnings(app, made.queues):
+        _note(f"warning: {warning}")
+    with app, handle_signals(made):
+        report = made.run_until_idle() if arguments.until_idle else made.run()
+    return Exit.FAILED if report.abandoned else Exit.OK
+
+
+def _settings(app: App, arguments: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(arguments, name) for name in SETTINGS}
+    settings = {name: value for name, value in given.items() if value is not None}
+    lease = settings.get("lease", app.config.lease)
+    if 0 < lease < app.config.heartbeat_interval:
+        settings["heartbeat_interval"] = lease / 3  # it has to be heard within its lease
+    return settings
+
+
+def _task_queues(app: App) -> dict[str, str]:
+    """The queues that tasks name, each with one of these tasks."""
+    return {task.policy.queue: task.name for task in app.tasks if task.policy.queue}
+
+
+def _warnings(app: App, served: Sequence[str]) -> list[str]:
+    warnings = []
+    if not len(app.tasks):
+        warnings.append("the app has no tasks: every job will be parked")
+    for queue, task in sorted(_task_queues(app).items()):
+        if queue not in served:
+            more = ",".join([*served, queue])
+            warnings.append(f"{task} has queue {queue!r}, which nobody serves here (-Q {more})")
+    if not app.transport.capabilities.shared:
+        url = app.config.transport
+        warnings.append(f"{url} is of this process alone: jobs of other processes do not arrive")
+    return warnings
+
+
+def _note(text: str) -> None:
+    """To people, not to whatever reads the output."""
+    sys.stderr.write(f"taskmq: {text}\n")
