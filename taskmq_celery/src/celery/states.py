@@ -6,6 +6,9 @@ True
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 __all__ = [
     "ALL_STATES",
     "EXCEPTION_STATES",
@@ -63,19 +66,16 @@ def precedence(state: str | None) -> int:
     return PRECEDENCE_LOOKUP.get(state, NONE_PRECEDENCE)
 
 
+def _by_precedence(compare: Callable[[int, int], bool]) -> Callable[[str, str], bool]:
+    return lambda this, other: compare(precedence(other), precedence(this))
+
+
 class state(str):  # noqa: N801  # Celery's name
     """A state that compares by precedence: a later state is greater."""
 
     __slots__ = ()
 
-    def __gt__(self, other: str) -> bool:
-        return precedence(self) < precedence(other)
-
-    def __ge__(self, other: str) -> bool:
-        return precedence(self) <= precedence(other)
-
-    def __lt__(self, other: str) -> bool:
-        return precedence(self) > precedence(other)
-
-    def __le__(self, other: str) -> bool:
-        return precedence(self) >= precedence(other)
+    __gt__ = _by_precedence(operator.gt)
+    __ge__ = _by_precedence(operator.ge)
+    __lt__ = _by_precedence(operator.lt)
+    __le__ = _by_precedence(operator.le)

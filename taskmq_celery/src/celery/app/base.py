@@ -51,16 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = ("Celery",)
 
-ENVVAR_MISSING = """\
-The environment variable {0!r} is not set,
-and as such the configuration could not be loaded.
-
-Please set this variable and make sure it points to
-a valid configuration module.
-
-Example:
-    {0}="proj.celeryconfig"
-"""
+ENVVAR_MISSING = (
+    "The environment variable {0!r} is not set: it has to name the module with the configuration, "
+    'as in {0}="proj.celeryconfig"'
+)
 
 
 class Celery:
