@@ -39,7 +39,8 @@ Details that all stores decide alike:
   replay clear it; a dead letter that nobody reported (worker_lost, parked too long) leaves it.
 * *History.* One entry each for a retry, nack, reclaim, death and replay; ``event`` is the value of
   the `taskmq.states.Event`, ``attempt`` the one that ended, ``detail`` what is known in words (the
-  reason, for a death). A nack or reclaim that is the last straw is entered as the death alone.
+  reason, for a death). A nack or reclaim that is the last straw is entered as the death alone;
+  one that ends a job asked to stop is not entered, nor is any other revocation or expiry.
 * *Dependencies.* ``pending`` counts distinct jobs. A job whose dependency has failed already is
   stored SKIPPED. A dependency that is unknown is refused (`UnknownDependency`). Deleting a job
   that others wait for (`purge`) skips them. What dependencies hand over belongs to the dependent:
@@ -268,7 +269,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listener(Protocol):
-    """Wakes a thread when the store may have something new for it.
+    """Wakes a thread when the store may have something new for it: work, the end of a job, or
+    another time at which to look (`Exchange.next_due_at`: a job delayed, a lease begun).
 
     Use: ``clear()``, look (an exchange, a get), and if there is nothing, ``wait``: a change after
     the clear ends the wait at once, so none is missed. A wake-up may be spurious.

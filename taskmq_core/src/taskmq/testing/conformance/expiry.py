@@ -114,11 +114,20 @@ def job_that_waits_for_others_may_expire(subject: Subject) -> None:
 
 @case("dependencies")
 def expired_together_means_expired(subject: Subject) -> None:
-    """Of two that expire at the same time, the dependent is EXPIRED, not skipped."""
-    at = subject.clock.now() + 5
-    first = subject.add(expires_at=at)
-    second = subject.add(after=[first], expires_at=at)
-    subject.clock.advance(5)
-    equal(subject.transport.maintain().expired, 2, "expired")
-    subject.expect(first, JobState.EXPIRED, "at its expiry")
-    subject.expect(second, JobState.EXPIRED, "at its expiry")
+    """Of jobs that expire in one step, the dependent is EXPIRED, not skipped, in whichever queue
+    it is and however many stand between."""
+    for turn in range(2):
+        at = subject.clock.now() + 5
+        first = subject.add(queue="ab"[turn], expires_at=at)
+        second = subject.add(queue="ba"[turn], after=[first], expires_at=at)
+        between = subject.add(after=[second])
+        last = subject.add(queue="ab"[turn], after=[between], expires_at=at)
+        subject.clock.advance(5)
+        if turn:
+            dropped = {drop.job_id for drop in subject.exchange(queues=["a", "b"]).dropped}
+            equal(dropped, {first, second, last}, "dropped")
+        else:
+            equal(subject.transport.maintain().expired, 3, "expired")
+        for job_id in (first, second, last):
+            subject.expect(job_id, JobState.EXPIRED, "at its expiry")
+        subject.expect(between, JobState.SKIPPED, "after its dependency expired")

@@ -71,14 +71,15 @@ def enqueue_elsewhere_wakes_a_waiting_thread(subject: Subject) -> None:
 
 @case()
 def everything_that_brings_work_wakes(subject: Subject) -> None:
-    """A listener hears of jobs given back, retried, deferred, unparked, replayed and reclaimed,
-    and of delayed ones, since they change when to look next."""
+    """A listener hears of jobs given back, retried, deferred, unparked, replayed and reclaimed;
+    and of delayed jobs and the reservations of others, since they change when to look next."""
     listener = subject.transport.listen(["q"])
     other = subject.transport = subject.open()
     now = subject.clock.now()
     _wakes(subject, listener, lambda: subject.add(eta=now + 500), "a delayed enqueue")
     subject.add_many(6)
-    one, two, three, four, five, _ = subject.reserve(limit=6, lease=10.0)
+    _wakes(subject, listener, lambda: subject.reserve(limit=1, lease=10.0), "a reservation")
+    one, two, three, four, five = subject.reserve(limit=5, lease=10.0)
     _wakes(subject, listener, lambda: subject.done(Release(one)), "a release")
     _wakes(subject, listener, lambda: subject.done(RetryLater(two, 99.0, FAILURE)), "a retry")
     _wakes(subject, listener, lambda: subject.done(Defer(three, 99.0)), "a defer")

@@ -143,7 +143,8 @@ def lost_job_asked_to_stop_is_revoked(subject: Subject) -> None:
         subject.transport.revoke([job_id])
         subject.clock.advance(10)
         subject.idle()
-        subject.expect(job_id, JobState.REVOKED, "after its lease ended")
+        record = subject.expect(job_id, JobState.REVOKED, "after its lease ended")
+        equal((record.reclaims, record.history), (1, ()), "reclaims and history")
 
 
 @case()

@@ -43,18 +43,16 @@ def settle(store: Store, settlement: Settlement, now: float) -> Settled:
     return Settled.DONE
 
 
-def lose(store: Store, job: Job, event: Event, now: float, *, visible_at: float, why: str) -> bool:
-    """A delivery came to nothing: run the job again, or make it a dead letter (then true)."""
+def lose(store: Store, job: Job, event: Event, now: float, *, visible_at: float, why: str) -> None:
+    """A delivery came to nothing: run the job again, or make it a dead letter."""
     job.reclaims += 1
     if job.cancel_requested:
         endings.end(store, job, Event.REVOKE, now)
-        return False
-    if job.ack == "on_receipt" or job.reclaims >= job.max_deliveries:
+    elif job.ack == "on_receipt" or job.reclaims >= job.max_deliveries:
         endings.give_up(store, job, WORKER_LOST, now)
-        return True
-    job.note(event, now, why)
-    _back(store, job, event, now, visible_at=visible_at)
-    return False
+    else:
+        job.note(event, now, why)
+        _back(store, job, event, now, visible_at=visible_at)
 
 
 def _back(store: Store, job: Job, event: Event, now: float, *, visible_at: float) -> None:
