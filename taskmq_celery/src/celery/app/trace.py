@@ -1,0 +1,455 @@
+"""Runs one task: everything that Celery promises around the call of its body.
+
+`build_tracer` gives the function that does it, for workers and for ``Task.apply`` alike. Its users
+are told apart from its makers on purpose: libraries replace ``celery.app.trace.build_tracer``, so
+everybody looks it up here at the time of use, and what it gives takes exactly four positional
+arguments, ``(uuid, args, kwargs, request)``.
+
+Around the body, in this order: ``task_prerun``, ``before_start``; the body; then
+
+* success: ``on_success``, ``task_success``, the log line, ``after_return``;
+* failure: ``on_failure``, ``task_failure``, the log line, error callbacks, ``after_return``;
+* retry: ``on_retry``, ``task_retry``, the log line;
+* `Ignore` and `Reject`: the log line;
+
+and ``task_postrun`` last of all. Nothing is stored from here: what the tracer gives back becomes
+one settlement in the engine (`taskmq_celery.lifecycle`).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+from warnings import warn
+
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
+
+from celery import signals
+from celery._state import _task_stack
+from celery.app.callbacks import call_errbacks as _call_errbacks
+from celery.app.callbacks import follow_up
+from celery.app.task import Context
+from celery.app.task import Task as BaseTask
+from celery.exceptions import Ignore, InvalidTaskError, Reject, Retry
+from celery.states import FAILURE, IGNORED, REJECTED, RETRY, SUCCESS
+from celery.utils.log import get_logger
+from celery.utils.saferepr import saferepr
+
+__all__ = (
+    "TraceInfo",
+    "build_tracer",
+    "reset_worker_optimizations",
+    "setup_worker_optimizations",
+    "trace_task",
+)
+
+logger = get_logger(__name__)
+
+# Applications assign their own formats to these.
+LOG_RECEIVED = "Task %(name)s[%(id)s] received"
+LOG_SUCCESS = "Task %(name)s[%(id)s] succeeded in %(runtime)ss: %(return_value)s"
+LOG_FAILURE = "Task %(name)s[%(id)s] %(description)s: %(exc)s"
+LOG_INTERNAL_ERROR = LOG_FAILURE
+LOG_IGNORED = "Task %(name)s[%(id)s] %(description)s"
+LOG_REJECTED = "Task %(name)s[%(id)s] %(exc)s"
+LOG_RETRY = "Task %(name)s[%(id)s] retry: %(exc)s"
+
+IGNORE_STATES = frozenset({IGNORED, RETRY, REJECTED})
+"""States in which the task has not returned: ``after_return`` is not called."""
+
+trace_ok_t = namedtuple("trace_ok_t", ("retval", "info", "runtime", "retstr"))
+
+send_prerun = signals.task_prerun.send
+send_postrun = signals.task_postrun.send
+send_success = signals.task_success.send
+
+
+class log_policy_t(NamedTuple):  # noqa: N801  # Celery's name
+    """How one kind of outcome is logged."""
+
+    format: str
+    description: str
+    severity: int
+    traceback: bool
+    mail: bool
+
+
+log_policy_reject = log_policy_t(LOG_REJECTED, "rejected", logging.WARNING, True, True)
+log_policy_ignore = log_policy_t(LOG_IGNORED, "ignored", logging.INFO, False, False)
+log_policy_internal = log_policy_t(
+    LOG_INTERNAL_ERROR, "INTERNAL ERROR", logging.CRITICAL, True, True
+)
+log_policy_expected = log_policy_t(LOG_FAILURE, "raised expected", logging.INFO, False, False)
+log_policy_unexpected = log_policy_t(LOG_FAILURE, "raised unexpected", logging.ERROR, True, True)
+
+
+def get_log_policy(task: Any, einfo: Any, exc: BaseException) -> log_policy_t:
+    """The policy for an exception that came out of ``task``."""
+    if isinstance(exc, Reject):
+        return log_policy_reject
+    if isinstance(exc, Ignore):
+        return log_policy_ignore
+    if einfo.internal:
+        return log_policy_internal
+    return log_policy_expected if _is_expected(task, exc) else log_policy_unexpected
+
+
+def _is_expected(task: Any, exc: BaseException) -> bool:
+    return bool(task.throws) and isinstance(exc, task.throws)
+
+
+def get_task_name(request: Any, default: str) -> str:
+    """What logs call the task: its ``shadow`` name if the caller gave one."""
+    return getattr(request, "shadow", None) or default
+
+
+def info(fmt: str, context: Mapping[str, Any]) -> None:
+    """Log a line at INFO; ``record.data`` has what it is made of."""
+    logger.info(fmt, context, extra={"data": context})
+
+
+class TraceInfo:
+    """How a task that did not simply succeed ended: its state, and the exception as ``retval``."""
+
+    __slots__ = ("retval", "state")
+
+    def __init__(self, state: str, retval: Any = None) -> None:
+        self.state = state
+        self.retval = retval
+
+    def handle_error_state(
+        self, task: Any, req: Any, eager: bool = False, call_errbacks: bool = True
+    ) -> Any:
+        """Tell hooks, signals and the log; gives the ``ExceptionInfo``."""
+        if self.state == RETRY:
+            return self.handle_retry(task, req)
+        return self.handle_failure(task, req, call_errbacks=call_errbacks)
+
+    def handle_reject(self, task: Any, req: Any, **kwargs: Any) -> Any:
+        einfo = ExceptionInfo(internal=True)
+        self._log_error(task, req, einfo)
+        return einfo
+
+    handle_ignore = handle_reject
+
+    def handle_retry(self, task: Any, req: Any, store_errors: bool = True, **kwargs: Any) -> Any:
+        kind, _, trace = sys.exc_info()
+        try:
+            einfo = ExceptionInfo((kind, self.retval, trace))
+            task.on_retry(self.retval.exc, req.id, req.args, req.kwargs, einfo)
+            signals.task_retry.send(sender=task, request=req, reason=self.retval, einfo=einfo)
+            name = get_task_name(req, task.name)
+            info(LOG_RETRY, {"id": req.id, "name": name, "exc": str(self.retval)})
+            return einfo
+        finally:
+            del trace  # a frame that refers to its own traceback lives on
+
+    def handle_failure(
+        self, task: Any, req: Any, store_errors: bool = True, call_errbacks: bool = True
+    ) -> Any:
+        exc, trace = self.retval, self.retval.__traceback__
+        try:
+            einfo = ExceptionInfo((type(exc), exc, trace))
+            task.on_failure(exc, req.id, req.args, req.kwargs, einfo)
+            signals.task_failure.send(
+                sender=task,
+                task_id=req.id,
+                exception=exc,
+                args=req.args,
+                kwargs=req.kwargs,
+                traceback=trace,
+                einfo=einfo,
+            )
+            self._log_error(task, req, einfo)
+            if call_errbacks:
+                _call_errbacks(task.app, req, exc, einfo.traceback)
+            return _unwrapped(einfo)
+        finally:
+            del trace
+
+    def _log_error(self, task: Any, req: Any, einfo: Any) -> None:
+        exc = self.retval
+        policy = get_log_policy(task, einfo, exc)
+        context = {
+            "hostname": req.hostname,
+            "id": req.id,
+            "name": get_task_name(req, task.name),
+            "exc": _repr(exc),
+            "traceback": einfo.traceback,
+            "args": req.get("argsrepr") or _repr(req.args),
+            "kwargs": req.get("kwargsrepr") or _repr(req.kwargs),
+            "description": policy.description,
+            "internal": einfo.internal,
+        }
+        exc_info = (type(exc), exc, exc.__traceback__) if policy.traceback else None
+        logger.log(
+            policy.severity, policy.format, context, exc_info=exc_info, extra={"data": context}
+        )
+
+
+def _unwrapped(einfo: Any) -> Any:
+    """An ExceptionInfo that has the exception itself, for those who read it after the signals."""
+    if isinstance(einfo.exception, ExceptionWithTraceback):
+        einfo.exception = einfo.exception.exc
+    return einfo
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<no text: repr() raised {type(error).__name__}>"
+
+
+def task_has_custom(task: Any, attr: str) -> bool:
+    """Whether ``attr`` of a task is not simply what Celery's own `Task` has: a class of the user
+    overrides it, or somebody has patched it there."""
+    for cls in type(task).__mro__:
+        if cls is object:
+            return False
+        if attr in vars(cls):
+            return not (cls is BaseTask and vars(cls)[attr].__module__ == BaseTask.__module__)
+    return False
+
+
+def traceback_clear(exc: BaseException | None = None) -> None:
+    """Let go of the local variables that an exception's traceback holds."""
+    trace = sys.exc_info()[2] if exc is None else exc.__traceback__
+    traceback.clear_frames(trace)
+
+
+def build_tracer(
+    name: str,
+    task: Any,
+    loader: Any = None,
+    hostname: str | None = None,
+    store_errors: bool = True,
+    Info: type[TraceInfo] = TraceInfo,  # noqa: N803  # Celery's parameter
+    eager: bool = False,
+    propagate: bool = False,
+    app: Any = None,
+    monotonic: Callable[[], float] = time.monotonic,
+    trace_ok_t: Any = trace_ok_t,
+    IGNORE_STATES: frozenset[str] = IGNORE_STATES,  # noqa: N803  # Celery's parameter
+) -> Callable[..., Any]:
+    """The function that runs ``task`` once: ``tracer(uuid, args, kwargs, request)``.
+
+    It gives a `trace_ok_t`: ``info`` is ``None`` after a success and has the state otherwise. An
+    exception of the task is raised only with ``propagate``; one that came from elsewhere (a hook,
+    a bad message) is reported, and raised if ``eager``.
+
+    ``request`` is the mapping that becomes ``task.request``. ``store_errors`` and ``hostname``
+    are accepted: the engine stores every outcome, and the request has the worker's name.
+    """
+    app = app or task.app
+    made = _Tracer(name, task, app, loader or app.loader)
+    made.outcome_type, made.answer_type, made.ignored = Info, trace_ok_t, IGNORE_STATES
+    made.eager, made.propagate, made.monotonic = eager, propagate, monotonic
+    return made.trace_task
+
+
+class _Tracer:
+    """What `build_tracer` makes. Which hooks a task has is looked up once; its body each time,
+    since libraries replace ``run`` on the instance whenever they like."""
+
+    outcome_type: type[TraceInfo]
+    answer_type: Any
+    ignored: frozenset[str]
+    eager: bool
+    propagate: bool
+    monotonic: Callable[[], float]
+
+    def __init__(self, name: str, task: Any, app: Any, loader: Any) -> None:
+        self.name = name
+        self.task = task
+        self.app = app
+        self.loader = loader
+        self.has_call = task_has_custom(task, "__call__")
+        self.has_before_start = task_has_custom(task, "before_start")
+        self.has_on_success = task_has_custom(task, "on_success")
+        self.has_after_return = task_has_custom(task, "after_return")
+
+    def trace_task(self, uuid: str, args: Any, kwargs: Any, request: Any = None) -> Any:
+        """Run the task once. See `build_tracer`."""
+        outcome = returned = runtime = text = None
+        try:
+            if not hasattr(kwargs, "items"):
+                raise InvalidTaskError("Task keyword arguments is not a mapping")
+            context = Context(request or {}, args=args, called_directly=False, kwargs=kwargs)
+            outcome, returned, runtime, text = self._current(context, uuid, args, kwargs)
+        except MemoryError:
+            raise
+        except Exception as exc:
+            if self.propagate:
+                raise
+            _signal_internal_error(self.task, uuid, args, kwargs, request, exc)
+            if self.eager:
+                raise
+            returned = report_internal_error(self.task, exc)
+        return self.answer_type(returned, outcome, runtime, text)
+
+    def _current(self, context: Any, uuid: str, args: Any, kwargs: Any) -> Any:
+        """Run it as the current task, between ``task_prerun`` and ``task_postrun``."""
+        task = self.task
+        retval = state = None
+        _task_stack.push(task)
+        task.push_request(context)
+        told = {"task_id": uuid, "task": task, "args": args, "kwargs": kwargs}
+        try:
+            if signals.task_prerun.receivers:
+                send_prerun(sender=task, **told)
+            self.loader.on_task_init(uuid, task)
+            outcome, returned, runtime, text = self._outcome(context, uuid, args, kwargs)
+            state, retval = (outcome.state, outcome.retval) if outcome else (SUCCESS, returned)
+            if self.has_after_return and state not in self.ignored:
+                self._guard(context, "after_return", state, retval, uuid, args, kwargs, None)
+            return outcome, returned, runtime, text
+        finally:
+            try:
+                if signals.task_postrun.receivers:
+                    send_postrun(sender=task, retval=retval, state=state, **told)
+            finally:
+                _task_stack.pop()
+                task.pop_request()
+                self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Tell the loader that the task is over; whatever it does, the outcome stands."""
+        if self.eager:
+            return
+        try:
+            self.loader.on_process_cleanup()
+        except Exception:
+            logger.exception("Process cleanup after task %s failed", self.name)
+
+    def _outcome(self, context: Any, uuid: str, args: Any, kwargs: Any) -> Any:
+        """Run the body and report how it ended: (outcome, returned, runtime, text)."""
+        task = self.task
+        started = self.monotonic()
+        try:
+            if self.has_before_start:
+                task.before_start(uuid, args, kwargs)
+            # A __call__ of the user's that goes on to Task.__call__ is still this run, not another.
+            context._protected = not self.has_call
+            body = task if self.has_call else task.run
+            retval = body(*args, **kwargs)
+            runtime = self.monotonic() - started
+            check = context.get("_check_result")
+            if check is not None:
+                check(retval)
+            follow_up(self.app, context, retval)
+        except Reject as exc:
+            outcome = self.outcome_type(REJECTED, exc)
+            return outcome, outcome.handle_reject(task, context), None, None
+        except Ignore as exc:
+            outcome = self.outcome_type(IGNORED, exc)
+            return outcome, outcome.handle_ignore(task, context), None, None
+        except Retry as exc:
+            return self._on_error(context, RETRY, exc)
+        except Exception as exc:
+            return self._on_error(context, FAILURE, exc)
+        if self.has_on_success:
+            self._guard(context, "on_success", retval, uuid, args, kwargs)
+        if signals.task_success.receivers:
+            send_success(sender=task, result=retval, runtime=runtime)
+        return None, retval, runtime, self._log_success(context, retval, runtime)
+
+    def _on_error(self, context: Any, state: str, exc: BaseException) -> Any:
+        if self.propagate:
+            raise exc
+        outcome = self.outcome_type(state, exc)
+        failed = state == FAILURE
+        einfo = outcome.handle_error_state(
+            self.task, context, eager=self.eager, call_errbacks=failed
+        )
+        return outcome, einfo, None, None
+
+    def _log_success(self, context: Any, retval: Any, runtime: float) -> str:
+        text = saferepr(retval, self.task.resultrepr_maxsize)
+        if logger.isEnabledFor(logging.INFO):
+            fields = {
+                "id": context.id,
+                "name": get_task_name(context, self.name),
+                "return_value": text,
+                "runtime": runtime,
+                "args": context.get("argsrepr") or saferepr(context.args),
+                "kwargs": context.get("kwargsrepr") or saferepr(context.kwargs),
+            }
+            info(LOG_SUCCESS, fields)
+        return text
+
+    def _guard(self, context: Any, hook: str, *args: Any) -> None:
+        """Call a hook that comes after the outcome is decided: its failure is logged, no more."""
+        try:
+            getattr(self.task, hook)(*args)
+        except Exception as exc:
+            fields = {
+                "name": get_task_name(context, self.name),
+                "id": context.id,
+                "hook": hook,
+                "exc": _repr(exc),
+            }
+            logger.exception("Task %(name)s[%(id)s] %(hook)s handler raised: %(exc)s", fields)
+
+
+def trace_task(
+    task: Any,
+    uuid: str,
+    args: Iterable[Any],
+    kwargs: dict[str, Any],
+    request: Any = None,
+    **opts: Any,
+) -> Any:
+    """Run a task through its tracer, which is built once and kept as ``task.__trace__``."""
+    if task.__trace__ is None:
+        task.__trace__ = build_tracer(task.name, task, **opts)
+    return task.__trace__(uuid, args, kwargs, request or {})
+
+
+def report_internal_error(task: Any, exc: BaseException) -> Any:
+    """Warn of an exception that came not from the task's body; gives its ``ExceptionInfo``."""
+    kind, value, trace = sys.exc_info()
+    try:
+        einfo = ExceptionInfo((kind, value, trace), internal=True)
+        warn(
+            RuntimeWarning(f"Exception raised outside body: {exc!r}:\n{einfo.traceback}"),
+            stacklevel=2,
+        )
+        return _unwrapped(einfo)
+    finally:
+        del trace
+
+
+def _signal_internal_error(
+    task: Any, uuid: str, args: Any, kwargs: Any, request: Any, exc: BaseException
+) -> None:
+    trace = exc.__traceback__
+    try:
+        signals.task_internal_error.send(
+            sender=task,
+            task_id=uuid,
+            args=args,
+            kwargs=kwargs,
+            request=request,
+            exception=exc,
+            traceback=trace,
+            einfo=ExceptionInfo((type(exc), exc, trace), internal=True),
+        )
+    finally:
+        del trace
+
+
+def setup_worker_optimizations(app: Any, hostname: str | None = None) -> None:
+    """Make ``app`` the one of the whole process. A worker calls it when it starts."""
+    app.set_current()
+    app.set_default()
+    app.finalize(auto=True)
+
+
+def reset_worker_optimizations(app: Any = None) -> None:
+    """Undoes what `setup_worker_optimizations` left behind: here, nothing does."""

@@ -1,0 +1,118 @@
+"""One engine job as one run of a Celery task: what the engine calls, and what it is told.
+
+The engine's task for a Celery task is `run_job`. It lets Celery's tracer do everything that
+Celery promises around the body, and says what came of it in the engine's terms:
+
+| Celery | engine |
+|---|---|
+| success | the return value |
+| `Ignore` | success, nothing returned |
+| `Retry` | `RetryJob`, with the envelope of the next attempt |
+| `Reject(requeue=True)` | `ReleaseJob` |
+| `Reject` | `RejectJob` |
+| failure, or an error in what surrounds the body | the original exception |
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+from kombu.exceptions import EncodeError
+
+from taskmq import TaskContext, errors
+from taskmq.errors import RejectJob, ReleaseJob, RetryJob
+
+from .message import PENDING_RETRY, request_dict, retry_envelope
+
+__all__ = ["run_job"]
+
+CHECK_RESULT = "_check_result"
+"""In the request: what the tracer calls with the value that the body returned."""
+
+PLAIN = frozenset({str, int, bool, type(None)})
+"""Types whose values every codec can encode. Not float: not every codec takes NaN."""
+
+TRACE = "celery.app.trace"
+"""Where tracers are made. By name, at the time of use: libraries replace the function there, and
+this package stands below ``celery``."""
+
+
+def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dict[str, Any]) -> Any:
+    """Run ``celery_task`` for one delivery; gives its value or raises what the engine acts upon."""
+    trace = celery_task.__trace__ or _tracer(celery_task, ctx.worker)
+    request = request_dict(ctx)
+    request[CHECK_RESULT] = _result_check(ctx)
+    answer = trace(request["id"], list(args), kwargs, request)
+    outcome = answer.info
+    if outcome is None:
+        if answer.runtime is None:  # something around the body failed
+            raise _exception_in(answer.retval)
+        if request[PENDING_RETRY]:  # retry(throw=False): it returned, and wants to run again
+            raise _retry(ctx, celery_task, request[PENDING_RETRY][-1])
+        return answer.retval
+    if outcome.state == "RETRY":
+        raise _retry(ctx, celery_task, outcome.retval)
+    if outcome.state == "REJECTED":
+        raise _rejection(outcome.retval)
+    if outcome.state == "IGNORED":
+        return None
+    raise outcome.retval
+
+
+def _result_check(ctx: TaskContext) -> Callable[[Any], None] | None:
+    """What fails a task whose value cannot be stored, before anybody is told that it succeeded.
+
+    Raises `kombu.exceptions.EncodeError`, as Celery does.
+    """
+    envelope, codecs = ctx.envelope, ctx.app.codecs
+    if not (envelope.store_result or envelope.feeds):
+        return None
+
+    def check(value: Any) -> None:
+        if type(value) in PLAIN:
+            return
+        try:
+            codecs.encode(value, envelope.codec)
+        except errors.EncodeError as error:
+            raise EncodeError(str(error.__cause__ or error)) from error
+
+    return check
+
+
+def _tracer(celery_task: Any, worker: str) -> Any:
+    build = import_module(TRACE).build_tracer
+    celery_task.__trace__ = build(
+        celery_task.name, celery_task, hostname=worker, app=celery_task.app
+    )
+    return celery_task.__trace__
+
+
+def _exception_in(einfo: Any) -> BaseException:
+    error = getattr(einfo, "exception", einfo)
+    return error if isinstance(error, BaseException) else RuntimeError(str(error))
+
+
+def _retry(ctx: TaskContext, celery_task: Any, retry: Any) -> RetryJob:
+    """Celery counts retries itself and has decided already: the engine's own ceiling is off."""
+    return RetryJob(
+        str(retry),
+        delay=_seconds_until(retry.when, ctx.clock.now()),
+        error=retry.exc,
+        envelope=retry_envelope(ctx, celery_task, retry),
+        unlimited=True,
+    )
+
+
+def _seconds_until(when: float | datetime.datetime | None, now: float) -> float:
+    if isinstance(when, datetime.datetime):
+        return max(0.0, when.timestamp() - now)  # a naive one is in local time, as in Celery
+    return max(0.0, float(when or 0))
+
+
+def _rejection(reject: Any) -> RejectJob | ReleaseJob:
+    if reject.requeue:
+        return ReleaseJob(str(reject.reason))
+    return RejectJob("rejected", error=reject)
