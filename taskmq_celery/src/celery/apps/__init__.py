@@ -1,0 +1,1 @@
+"""Programs: what runs in the foreground of a process."""

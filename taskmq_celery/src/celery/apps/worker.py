@@ -1,0 +1,228 @@
+"""The worker as a program: banner, logging, and what it does when it is sent a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal as _signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from celery import signals
+from celery.app import trace
+from celery.exceptions import SecurityError
+from celery.platforms import EX_FAILURE, EX_OK
+from celery.platforms import signals as os_signals
+from celery.utils.log import get_logger
+from celery.utils.text import pluralize
+from celery.worker import WorkController
+
+from .banner import banner, masked, task_list
+
+__all__ = ("Worker",)
+
+logger = get_logger(__name__)
+connection_logger = get_logger("celery.worker.consumer.connection")
+
+PICKLE = {"pickle", "application/x-python-serialize"}
+ROOT_DISALLOWED = """\
+A worker that accepts pickled messages hands whoever can write to its queue the rights of its \
+user, and this user is root. Start it as another user (--uid), or set C_FORCE_ROOT if you must."""
+
+
+class Worker(WorkController):
+    """What ``celery worker`` runs. ``app.Worker(loglevel="INFO").start()`` is the same."""
+
+    quiet = False
+    restart_wanted = False
+
+    def start(self) -> None:
+        super().start()
+        if self.restart_wanted:
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  # ourselves
+
+    def on_before_init(self, quiet: bool = False, **kwargs: Any) -> None:
+        self.quiet = quiet
+        trace.setup_worker_optimizations(self.app, self.hostname)
+        signals.celeryd_init.send(
+            sender=self.hostname, instance=self, conf=self.app.conf, options=kwargs
+        )
+        forced = os.getuid() != 0 or os.environ.get("C_FORCE_ROOT")
+        if not forced and PICKLE & set(self.app.conf.accept_content or ()):
+            raise SecurityError(ROOT_DISALLOWED)
+
+    def on_after_init(
+        self,
+        purge: bool = False,
+        no_color: bool | None = None,
+        redirect_stdouts: bool | None = None,
+        redirect_stdouts_level: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        either = self.app.either
+        self.redirect_stdouts: bool = either("worker_redirect_stdouts", redirect_stdouts)
+        self.redirect_stdouts_level = either(
+            "worker_redirect_stdouts_level", redirect_stdouts_level
+        )
+        self.purge = purge
+        self.no_color = no_color
+        signals.worker_init.send(sender=self)
+        # None leaves it to the configuration; without colour there is nothing to decide.
+        self._custom_logging = self.setup_logging(colorize=False if no_color else None)
+
+    def on_init_blueprint(self) -> None:
+        signals.celeryd_after_setup.send(sender=self.hostname, instance=self, conf=self.app.conf)
+
+    def on_start(self) -> None:
+        if self.purge:
+            self.purge_messages()
+        if not self.quiet:
+            self.emit_banner()
+        if not self._custom_logging and self.redirect_stdouts:
+            self.app.log.redirect_stdouts(self.redirect_stdouts_level)
+        self._tell_differences()
+        install_signal_handlers(self)
+
+    def on_consumer_ready(self, consumer: Any) -> None:
+        url = self.app.conf.broker_read_url or self.app.conf.broker_url
+        connection_logger.info("Connected to %s", masked(url))
+        logger.info("%s ready.", self)
+
+    def on_stopped(self) -> None:
+        faulthandler.unregister(_signal.SIGUSR1)
+
+    def setup_logging(self, colorize: bool | None = None) -> Any:
+        """Configure logging; true if the program did it itself (``signals.setup_logging``)."""
+        return self.app.log.setup(
+            self.loglevel,
+            self.logfile,
+            redirect_stdouts=False,
+            colorize=colorize,
+            hostname=self.hostname,
+        )
+
+    def purge_messages(self) -> None:
+        """Delete what waits in the queues, and say how much it was."""
+        if self._engine is not None:
+            count = self._engine.purge()
+            if count:
+                _say(f"purge: Erased {count} {pluralize(count, 'message')} from the queue.\n")
+
+    def emit_banner(self) -> None:
+        """Print who this is, what it is connected to, and what it can run."""
+        paint = self.app.log.colored(self.logfile, enabled=False if self.no_color else None)
+        text = f" \n{paint.cyan(self.startup_info())}\n"
+        if self.loglevel is None or self.loglevel <= logging.INFO:
+            text += f"\n{self.extra_info()}\n"
+        _say(text)
+
+    def startup_info(self, artlines: bool = True) -> str:
+        return banner(self, art=artlines)
+
+    def extra_info(self) -> str:
+        return task_list(self.app.tasks, builtins=(self.loglevel or 0) <= logging.DEBUG)
+
+    def _tell_differences(self) -> None:
+        """One line for each thing that was asked for and is done another way, or not at all."""
+        if getattr(self.pool_cls, "instead", ""):
+            threads = f"{self.concurrency} {pluralize(self.concurrency, 'thread')}"
+            name, why = self.pool_cls.name, self.pool_cls.instead
+            logger.info("Pool %s: %s; tasks run in %s", name, why, threads)
+        for option, why in NO_MEANING.items():
+            if self.options.get(option):
+                logger.info("Option --%s: %s", option.replace("_", "-"), why)
+
+    def __str__(self) -> str:
+        return self.hostname
+
+
+NO_MEANING = {
+    "autoscale": "the number of slots is fixed; set it with --concurrency",
+    "max_memory_per_child": "there are no child processes to replace",
+    "max_tasks_per_child": "there are no child processes to replace",
+    "pool_start_method": "there are no child processes to start",
+    "soft_time_limit": "a thread cannot be interrupted; no time limit is applied",
+    "statedb": "revoked tasks are kept in the store",
+    "task_events": "events are not sent yet",
+    "time_limit": "a thread cannot be interrupted; no time limit is applied",
+}
+"""What this version accepts for the sake of existing command lines."""
+
+
+def _say(message: str) -> None:
+    """Print to the real standard output, from a signal handler too: no buffer, no lock."""
+    stream = sys.__stdout__
+    if stream is None:
+        return
+    with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
+        stream.flush()
+    with contextlib.suppress(OSError, ValueError):
+        os.write(stream.fileno(), f"{message}\n".encode(errors="replace"))
+
+
+def install_signal_handlers(worker: Worker) -> None:
+    """TERM: warm shutdown. INT: warm, then cold. QUIT: cold. HUP: start anew. USR1: say where
+    every thread is."""
+    term = _shutdown_handler(worker, "SIGTERM", warm=True, exitcode=EX_OK)
+    quit_ = _shutdown_handler(worker, "SIGQUIT", warm=False, exitcode=EX_FAILURE)
+    os_signals["TERM"] = quit_ if os.environ.get("REMAP_SIGTERM") == "SIGQUIT" else term
+    os_signals["QUIT"] = quit_
+    os_signals["INT"] = _interrupt_handler(worker)
+    os_signals["HUP"] = _restart_handler(worker)
+    faulthandler.register(_signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True)
+
+
+Handler = Callable[[int, Any], None]
+
+
+def _shutdown_handler(worker: Worker, sig: str, *, warm: bool, exitcode: int) -> Handler:
+    how = "Warm" if warm else "Cold"
+
+    def handle(number: int, frame: Any) -> None:
+        _say(f"\nworker: {how} shutdown (MainProcess)")
+        signals.worker_shutting_down.send(
+            sender=worker.hostname, sig=sig, how=how, exitcode=exitcode
+        )
+        if warm:
+            worker.stop(in_sighandler=True, exitcode=exitcode)
+        else:
+            worker.terminate(in_sighandler=True, exitcode=exitcode)
+
+    return handle
+
+
+def _interrupt_handler(worker: Worker) -> Handler:
+    """The first waits for what runs, the second does not, the third leaves at once: a task in the
+    worker's own thread (the solo pool) cannot be left in any other way. Nothing is lost by it."""
+    warm = _shutdown_handler(worker, "SIGINT", warm=True, exitcode=EX_FAILURE)
+    cold = _shutdown_handler(worker, "SIGINT", warm=False, exitcode=EX_FAILURE)
+
+    def third(number: int, frame: Any) -> None:
+        os._exit(EX_FAILURE)
+
+    def second(number: int, frame: Any) -> None:
+        os_signals["INT"] = third
+        _say("\nworker: Hitting Ctrl+C again will terminate all running tasks!")
+        cold(number, frame)
+
+    def first(number: int, frame: Any) -> None:
+        os_signals["INT"] = second
+        _say(
+            "\nworker: Hitting Ctrl+C again will initiate cold shutdown, "
+            "terminating all running tasks!"
+        )
+        warm(number, frame)
+
+    return first
+
+
+def _restart_handler(worker: Worker) -> Handler:
+    def handle(number: int, frame: Any) -> None:
+        _say(f"\nRestarting celery worker ({' '.join(sys.argv)})")
+        worker.restart_wanted = True
+        worker.stop(in_sighandler=True, exitcode=EX_OK)
+
+    return handle

@@ -1,0 +1,28 @@
+"""Pools: how a worker runs several tasks at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.utils.imports import symbol_by_name
+
+__all__ = ("get_available_pool_names", "get_implementation")
+
+ALIASES = {
+    "prefork": "celery.concurrency.prefork:TaskPool",
+    "eventlet": "celery.concurrency.eventlet:TaskPool",
+    "gevent": "celery.concurrency.gevent:TaskPool",
+    "solo": "celery.concurrency.solo:TaskPool",
+    "processes": "celery.concurrency.prefork:TaskPool",
+    "threads": "celery.concurrency.thread:TaskPool",
+}
+
+
+def get_implementation(cls: Any) -> Any:
+    """The pool class of a name, of a ``module:Class`` path, or ``cls`` itself."""
+    return symbol_by_name(cls, ALIASES)
+
+
+def get_available_pool_names() -> tuple[str, ...]:
+    """The names that ``-P`` takes."""
+    return tuple(ALIASES)

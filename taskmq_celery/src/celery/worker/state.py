@@ -1,0 +1,81 @@
+"""What this process's worker is doing: its requests and counts, and whether it should stop."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from typing import Any
+
+from celery import __version__
+from celery.exceptions import WorkerShutdown, WorkerTerminate
+
+__all__ = (
+    "SOFTWARE_INFO",
+    "active_requests",
+    "maybe_shutdown",
+    "reserved_requests",
+    "reset_state",
+    "revoked",
+    "task_accepted",
+    "task_ready",
+    "task_reserved",
+    "total_count",
+)
+
+SOFTWARE_INFO = {"sw_ident": "py-celery", "sw_ver": __version__, "sw_sys": platform.system()}
+
+requests: dict[str, Any] = {}
+"""Every request that arrived and is not finished, by id."""
+
+reserved_requests: set[Any] = set()
+active_requests: set[Any] = set()
+total_count: Counter[str] = Counter()
+"""How many tasks were started, by name."""
+
+all_total_count = [0]
+revoked: set[str] = set()
+
+should_stop: bool | int | None = None
+"""Set to true, or to an exit code, to make the worker finish what runs and stop."""
+
+should_terminate: bool | int | None = None
+"""The same, without waiting for what runs."""
+
+
+def reset_state() -> None:
+    """Forget everything, as between tests."""
+    requests.clear()
+    reserved_requests.clear()
+    active_requests.clear()
+    total_count.clear()
+    all_total_count[0] = 0
+    revoked.clear()
+
+
+def maybe_shutdown() -> None:
+    """Raise `WorkerTerminate` or `WorkerShutdown` if the worker was asked to stop."""
+    if should_terminate is not None and should_terminate is not False:
+        raise WorkerTerminate(should_terminate)
+    if should_stop is not None and should_stop is not False:
+        raise WorkerShutdown(should_stop)
+
+
+def task_reserved(request: Any) -> None:
+    """A request has arrived."""
+    requests[request.id] = request
+    reserved_requests.add(request)
+
+
+def task_accepted(request: Any) -> None:
+    """A request has been started."""
+    requests[request.id] = request
+    active_requests.add(request)
+    total_count[request.name] += 1
+    all_total_count[0] += 1
+
+
+def task_ready(request: Any, successful: bool = False) -> None:
+    """A request is finished."""
+    requests.pop(request.id, None)
+    active_requests.discard(request)
+    reserved_requests.discard(request)

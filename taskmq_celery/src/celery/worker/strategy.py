@@ -1,0 +1,88 @@
+"""What happens when a job arrives: the ``received`` line, the signal, or the complaint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kombu.utils.imports import symbol_by_name
+
+from celery import signals
+from celery.app import trace
+from celery.utils.log import get_logger
+
+from .request import Request
+
+__all__ = ("announce", "is_heard")
+
+logger = get_logger(__name__)
+consumer_logger = get_logger("celery.worker.consumer.consumer")
+
+UNKNOWN_TASK = """Received unregistered task of type %r.
+It stays in its queue for a worker that knows it: job %s.
+
+Did you remember to import the module containing this task?
+Or maybe you are using relative imports?"""
+
+
+def is_heard() -> bool:
+    """Whether anybody would notice that a job arrived: jobs are unpacked only then."""
+    return bool(signals.task_received.receivers) or logger.isEnabledFor(logging.INFO)
+
+
+def announce(consumer: Any, jobs: Sequence[Any]) -> None:
+    """Log and signal jobs that have just arrived (each a `taskmq_celery.worker.Received`)."""
+    for job in jobs:
+        task = consumer.app.tasks.get(job.name)
+        if task is None:
+            _announce_unknown(consumer, job)
+            continue
+        if signals.task_received.receivers:
+            kind = _request_class(task)
+            made = kind(Message(job), app=consumer.app, hostname=consumer.hostname, task=task)
+            signals.task_received.send(sender=consumer, request=made)
+        if logger.isEnabledFor(logging.INFO):
+            fields = {"id": job.id, "name": job.name, "eta": job.eta}
+            logger.info(trace.LOG_RECEIVED, fields, extra={"data": fields})
+
+
+def _request_class(task: Any) -> Any:
+    """``task.Request``: a class, or the name of one."""
+    wanted = getattr(task, "Request", Request)
+    if isinstance(wanted, str):
+        return symbol_by_name(wanted)
+    return wanted
+
+
+def _announce_unknown(consumer: Any, job: Any) -> None:
+    signals.task_unknown.send(
+        sender=consumer, message=Message(job), exc=KeyError(job.name), name=job.name, id=job.id
+    )
+    if job.first_time:  # it comes back again and again: said once
+        consumer_logger.error(UNKNOWN_TASK, job.name, job.id)
+
+
+class Message:
+    """An engine's job in the shape of kombu's messages. Decoded when looked at."""
+
+    def __init__(self, job: Any) -> None:
+        self._job = job
+        self.headers: dict[str, Any] = job.request
+        self.body = b""
+
+    @property
+    def payload(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+        args, kwargs = self._job.arguments
+        embed = {
+            name: self.headers.get(name) for name in ("callbacks", "errbacks", "chain", "chord")
+        }
+        return args, kwargs, embed
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        return dict(self.headers.get("properties") or {})
+
+    @property
+    def delivery_info(self) -> dict[str, Any]:
+        return dict(self.headers.get("delivery_info") or {})

@@ -1,0 +1,276 @@
+"""`WorkController`: a worker as Celery's users and signals know it, run by the engine."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from celery import concurrency, signals
+from celery.app import trace
+from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
+from celery.platforms import EX_OK, Pidfile, create_pidlock
+from celery.utils.log import get_logger, mlevel
+from celery.utils.nodenames import default_nodename, node_format
+from celery.utils.text import str_to_list
+from taskmq_celery.worker import EngineWorker, Received, WorkerPlan
+
+from . import state, strategy
+from .consumer import Consumer
+
+__all__ = ("WorkController",)
+
+logger = get_logger("celery.worker")
+
+FOREVER = 10 * 365 * 86_400.0
+"""Celery's warm shutdown waits for as long as the tasks take."""
+
+UNKNOWN_QUEUE = """Trying to select queue subset of {0!r}, but queue {1} isn't defined in the \
+`task_queues` setting. If you want to automatically declare unknown queues you can enable the \
+`task_create_missing_queues` setting."""
+
+
+class WorkController:
+    """A worker of one app.
+
+    Everything is decided when it is made, in this order: the modules with tasks are imported,
+    `on_before_init`, defaults, `on_after_init`, queues. `start` blocks until it is stopped.
+    """
+
+    app: Any = None
+    pidlock: Pidfile | None = None
+    pool: Any = None
+    consumer: Consumer | None = None
+    exitcode: int | None = None
+    state_name = "INIT"
+
+    def __init__(self, app: Any = None, hostname: str | None = None, **kwargs: Any) -> None:
+        self.app = app or self.app
+        self.hostname = default_nodename(hostname)
+        self.startup_time = datetime.datetime.now(datetime.timezone.utc)
+        self.options = kwargs
+        self._engine: EngineWorker | None = None
+        self._stopping = False
+        self.app.loader.init_worker()
+        self.on_before_init(**kwargs)
+        self.setup_defaults(**kwargs)
+        self.on_after_init(**kwargs)
+        self.setup_instance(**kwargs)
+
+    # -- for subclasses ----------------------------------------------------------------------
+
+    def on_before_init(self, **kwargs: Any) -> None:
+        """Before anything is decided."""
+
+    def on_after_init(self, **kwargs: Any) -> None:
+        """After the defaults are set."""
+
+    def on_init_blueprint(self) -> None:
+        """After the queues are chosen."""
+
+    def on_start(self) -> None:
+        """Before the engine starts."""
+
+    def on_consumer_ready(self, consumer: Consumer) -> None:
+        """When it is about to take the first job."""
+
+    def on_close(self) -> None:
+        """When it has been asked to stop."""
+
+    def on_stopped(self) -> None:
+        """When nothing runs any more."""
+
+    # -- what is decided ---------------------------------------------------------------------
+
+    def setup_defaults(
+        self,
+        concurrency: int | None = None,
+        loglevel: int | str | None = "WARN",
+        logfile: Any = None,
+        task_events: bool | None = None,
+        pool: Any = None,
+        pool_cls: Any = None,
+        prefetch_multiplier: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Fill in what was not given from the app's settings."""
+        either = self.app.either
+        self.loglevel = mlevel(loglevel)
+        self.logfile = logfile
+        self.concurrency: int = either("worker_concurrency", concurrency) or os.cpu_count() or 2
+        self.task_events: bool = either("worker_send_task_events", task_events)
+        self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
+        self.prefetch_multiplier = prefetch_multiplier
+
+    def setup_instance(
+        self,
+        queues: Sequence[str] | str | None = None,
+        exclude_queues: Sequence[str] | str | None = None,
+        include: Sequence[str] | None = None,
+        pidfile: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Choose queues, import further modules, make the pool."""
+        self.pidfile = pidfile
+        self.setup_queues(str_to_list(queues or ()), str_to_list(exclude_queues or ()))
+        self.setup_includes(str_to_list(include or ()))
+        if not self.concurrency or self.pool_cls.engine_pool == "solo":
+            self.concurrency = self.concurrency or 1
+        self.pool = self.pool_cls(self.concurrency, app=self.app)
+        self.consumer = Consumer(self)
+        self.on_init_blueprint()
+
+    def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
+        """Take jobs from these queues, or from all that are configured; not from ``exclude``.
+
+        Raises `ImproperlyConfigured` for a queue that is not configured and may not be created.
+        """
+        queues = self.app.amqp.queues
+        try:
+            queues.select(list(include))
+        except KeyError as error:
+            name = error.args[0] if error.args else ""
+            raise ImproperlyConfigured(UNKNOWN_QUEUE.format(list(include), name)) from None
+        queues.deselect(list(exclude))
+
+    def setup_includes(self, includes: Sequence[str]) -> None:
+        """Import further modules with tasks."""
+        if includes:
+            self.app.conf.include = (*self.app.conf.include, *includes)
+        for module in includes:
+            self.app.loader.import_task_module(module)
+
+    # -- its life ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Work until stopped; ``exitcode`` says how it ended."""
+        if self.pidfile:
+            self.pidlock = create_pidlock(node_format(self.pidfile, self.hostname))
+        try:
+            self._run()
+        except WorkerTerminate as error:
+            self.exitcode = _code(error)
+        except WorkerShutdown as error:
+            self.exitcode = _code(error)
+        finally:
+            self.state_name = "terminating"
+            if self.pidlock is not None:
+                self.pidlock.release()
+        self.on_stopped()
+        signals.worker_shutdown.send(sender=self)
+        if self.exitcode is None:
+            self.exitcode = EX_OK
+
+    def _run(self) -> None:
+        self._engine = EngineWorker(self.app, self._plan(), _Observer(self))
+        self.on_start()
+        self.state_name = "running"
+        if self.pool_cls.own_process:
+            signals.worker_process_init.send(sender=self.hostname)
+        try:
+            if not self._stopping:  # a signal may have come before the engine was there
+                self._engine.run()
+        finally:
+            if self.pool_cls.own_process:
+                signals.worker_process_shutdown.send(
+                    sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
+                )
+            self._engine.close()
+
+    def _plan(self) -> WorkerPlan:
+        multiplier = self.prefetch_multiplier
+        solo = self.pool_cls.engine_pool == "solo"
+        slots = 1 if solo else self.concurrency
+        return WorkerPlan(
+            hostname=self.hostname,
+            queues=list(self.app.amqp.queues.consume_from),
+            concurrency=slots,
+            pool=self.pool_cls.engine_pool,
+            prefetch=multiplier * slots if multiplier else None,
+            settings={"shutdown_timeout": FOREVER},
+        )
+
+    def stop(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
+        """Finish what runs and stop. Returns at once; safe in a signal handler."""
+        self._end(exitcode)
+        if self._engine is not None:
+            self._engine.stop()
+
+    def terminate(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
+        """Stop without waiting for what runs: it will run again. Safe in a signal handler."""
+        self._end(exitcode)
+        if self._engine is not None:
+            self._engine.stop_now()
+
+    def _end(self, exitcode: int | None) -> None:
+        if exitcode is not None:
+            self.exitcode = exitcode
+        self.state_name = "closing"
+        if not self._stopping:
+            self._stopping = True
+            self.on_close()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been asked to stop."""
+        return self._stopping
+
+    # -- what it tells -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """The module `celery.worker.state`."""
+        return state
+
+    def info(self) -> dict[str, Any]:
+        """Who it is and for how long it has worked."""
+        up = datetime.datetime.now(datetime.timezone.utc) - self.startup_time
+        return {
+            "pid": os.getpid(),
+            "total": self.state.total_count,
+            "uptime": round(up.total_seconds()),
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """`info` and the pool's own."""
+        return {**self.info(), "pool": self.pool.info, "prefetch_count": self.prefetch_multiplier}
+
+    def __repr__(self) -> str:
+        return f"<Worker: {self.hostname} ({self.state_name})>"
+
+
+class _Observer:
+    """Passes on what the engine's worker tells."""
+
+    def __init__(self, controller: WorkController) -> None:
+        self._controller = controller
+
+    def on_ready(self) -> None:
+        controller = self._controller
+        if controller.consumer is not None:
+            signals.worker_ready.send(sender=controller.consumer)
+            controller.on_consumer_ready(controller.consumer)
+
+    @property
+    def wants_received(self) -> bool:
+        return strategy.is_heard()
+
+    def on_received(self, jobs: Sequence[Received]) -> None:
+        strategy.announce(self._controller.consumer, jobs)
+
+    def on_stopped(self) -> None:
+        """`WorkController.start` goes on by itself."""
+
+
+def _pool(wanted: Any) -> type[Any]:
+    """The pool class of a name or path, or of a class of the user's own."""
+    found: type[Any] = concurrency.get_implementation(wanted)
+    return found
+
+
+def _code(error: SystemExit) -> int:
+    return error.code if isinstance(error.code, int) else EX_OK
+
+
+setup_worker_optimizations = trace.setup_worker_optimizations

@@ -1,0 +1,209 @@
+"""An engine worker for a Celery app, and what it tells the ``celery`` package while it works."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from taskmq import App, ConfigError, TaskContext
+from taskmq.envelope import Envelope, load
+from taskmq.errors import MessageError
+from taskmq.transport import Delivery
+from taskmq.worker import Worker, WorkerHook, WorkerReport
+
+from .engine import close_engine, engine_for
+from .message import request_dict
+
+__all__ = ["POOLS", "EngineWorker", "Received", "WorkerObserver", "WorkerPlan"]
+
+logger = logging.getLogger("celery.worker")
+
+HEARTBEAT = 10.0
+"""Longest pause in seconds between two signs of life."""
+
+POOLS = {
+    "solo": "solo",
+    "threads": "threads",
+    "prefork": "threads",
+    "processes": "threads",
+    "eventlet": "threads",
+    "gevent": "threads",
+    "custom": "threads",
+}
+"""The engine's pool for each of Celery's names."""
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What the user asked for, in Celery's words. Durations are seconds."""
+
+    hostname: str
+    queues: Sequence[str]
+    concurrency: int
+    pool: str = "threads"
+    prefetch: int | None = None
+    """Most jobs held at once; ``None`` lets the engine adapt."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the engine's `taskmq.Config`."""
+
+
+class Received:
+    """A job that has just arrived. What is in it is decoded when it is asked for."""
+
+    __slots__ = ("_app", "_context", "_envelope", "delivery")
+
+    def __init__(self, app: App, delivery: Delivery, envelope: Envelope, worker: str) -> None:
+        self.delivery = delivery
+        self._app = app
+        self._envelope = envelope
+        self._context = TaskContext(app, delivery, envelope, worker=worker, clock=app.clock)
+
+    @property
+    def id(self) -> str:
+        return self.delivery.job_id
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self._envelope.task
+
+    @property
+    def queue(self) -> str:
+        return self.delivery.queue
+
+    @property
+    def eta(self) -> float | None:
+        """Epoch seconds."""
+        return self._envelope.eta
+
+    @property
+    def expires_at(self) -> float | None:
+        """Epoch seconds."""
+        return self._envelope.expires_at
+
+    @property
+    def first_time(self) -> bool:
+        """Whether it was not offered to a worker in vain before."""
+        return self.delivery.parked_at is None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What ``task.request`` will be made of."""
+        return request_dict(self._context)
+
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Raises `taskmq.errors.DecodeError`."""
+        return self._app.arguments_of(self._envelope)
+
+
+class WorkerObserver(Protocol):
+    """What is told of an `EngineWorker`, in the thread that runs it."""
+
+    def on_ready(self) -> None:
+        """It is registered and about to take the first job."""
+
+    @property
+    def wants_received(self) -> bool:
+        """Whether anybody looks at arriving jobs; otherwise they are not even unpacked."""
+
+    def on_received(self, jobs: Sequence[Received]) -> None:
+        """These have arrived, in the order in which they will start."""
+
+    def on_stopped(self) -> None:
+        """Nothing runs any more."""
+
+
+def lease_settings(conf: Any) -> dict[str, float]:
+    """How long a worker that fell silent keeps its jobs, in seconds, if somebody has said so.
+
+    ``TASKMQ_LEASE`` goes before ``broker_transport_options={"lease": …}``. It is no limit on how
+    long a task may take: a worker that lives renews its leases. Celery's ``visibility_timeout``
+    is such a limit, and therefore not taken for it. Raises `taskmq.ConfigError`.
+    """
+    text = os.environ.get("TASKMQ_LEASE") or (conf.broker_transport_options or {}).get("lease")
+    if text is None:
+        return {}
+    try:
+        lease = float(text)
+    except (TypeError, ValueError):
+        raise ConfigError(f"lease must be a number of seconds, got {text!r}") from None
+    return {"lease": lease, "heartbeat_interval": min(HEARTBEAT, lease / 3)}
+
+
+class EngineWorker:
+    """Runs the tasks of a Celery app. Nothing is opened before `run`.
+
+    Raises what `engine_for` raises: `taskmq.ConfigError`, `taskmq.TransportError`.
+    """
+
+    def __init__(self, celery_app: Any, plan: WorkerPlan, observer: WorkerObserver) -> None:
+        self.engine = engine_for(
+            celery_app,
+            concurrency=plan.concurrency,
+            pool=POOLS.get(plan.pool, "threads"),
+            **({} if plan.prefetch is None else {"prefetch": plan.prefetch}),
+            **lease_settings(celery_app.conf),
+            **plan.settings,
+        )
+        self._celery_app = celery_app
+        engine_logger = logging.getLogger("taskmq")
+        if engine_logger.level == logging.NOTSET and not logger.isEnabledFor(logging.DEBUG):
+            # Celery's own lines tell the same story; what the engine warns of is still heard.
+            engine_logger.setLevel(logging.WARNING)
+        self._worker = Worker(
+            self.engine,
+            queues=list(plan.queues),
+            name=plan.hostname,
+            hook=_Hook(self.engine, observer),
+        )
+
+    def run(self) -> WorkerReport:
+        """Work until stopped."""
+        return self._worker.run()
+
+    def close(self) -> None:
+        """Close the store."""
+        close_engine(self._celery_app)
+
+    def purge(self) -> int:
+        """Delete what waits in the worker's queues; how many jobs there were."""
+        return sum(self.engine.transport.purge(queue) for queue in self._worker.queues)
+
+    def stop(self) -> None:
+        """Finish what runs, give back the rest. Safe in a signal handler."""
+        self._worker.stop()
+
+    def stop_now(self) -> None:
+        """Leave what runs: another worker will run it again. Safe in a signal handler."""
+        self._worker.stop_now()
+
+
+class _Hook(WorkerHook):
+    def __init__(self, engine: App, observer: WorkerObserver) -> None:
+        self._engine = engine
+        self._observer = observer
+
+    def on_ready(self, worker: Worker) -> None:
+        self._observer.on_ready()
+
+    def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> None:
+        if self._observer.wants_received:
+            unpack: Callable[[Delivery], Received | None] = self._received(worker.name)
+            self._observer.on_received([job for job in map(unpack, deliveries) if job])
+
+    def on_stop(self, worker: Worker, report: WorkerReport) -> None:
+        self._observer.on_stopped()
+
+    def _received(self, worker: str) -> Callable[[Delivery], Received | None]:
+        def unpack(delivery: Delivery) -> Received | None:
+            try:
+                return Received(self._engine, delivery, load(delivery.envelope), worker)
+            except MessageError as error:  # the engine deals with it; there is nothing to tell
+                logger.warning("Cannot read job %s: %s", delivery.job_id, error)
+                return None
+
+        return unpack
