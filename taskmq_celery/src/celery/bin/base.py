@@ -1,0 +1,172 @@
+"""What every sub-command of ``celery`` shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, TypeVar
+
+import click
+from click import Context, ParamType
+from kombu.utils.objects import cached_property
+
+from celery._state import get_current_app
+from celery.signals import user_preload_options
+
+from .types import (
+    COMMA_SEPARATED_LIST,
+    ISO8601,
+    ISO8601_OR_FLOAT,
+    JSON_ARRAY,
+    JSON_OBJECT,
+    LOG_LEVEL,
+    CommaSeparatedList,
+    ISO8601DateTime,
+    ISO8601DateTimeOrFloat,
+    JsonArray,
+    JsonObject,
+    LogLevel,
+)
+
+__all__ = [
+    "COMMA_SEPARATED_LIST",
+    "ISO8601",
+    "ISO8601_OR_FLOAT",
+    "JSON_ARRAY",
+    "JSON_OBJECT",
+    "LOG_LEVEL",
+    "CLIContext",
+    "CeleryCommand",
+    "CeleryDaemonCommand",
+    "CeleryOption",
+    "CommaSeparatedList",
+    "DaemonOption",
+    "ISO8601DateTime",
+    "ISO8601DateTimeOrFloat",
+    "JsonArray",
+    "JsonObject",
+    "LogLevel",
+    "ParamType",
+    "handle_preload_options",
+    "option",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CLIContext:
+    """``ctx.obj``: the app, and how to print."""
+
+    def __init__(self, app: Any, no_color: bool, workdir: str | None, quiet: bool = False) -> None:
+        self.app = app or get_current_app()
+        self.no_color = no_color
+        self.quiet = quiet
+        self.workdir = workdir
+
+    @cached_property
+    def OK(self) -> str:  # noqa: N802  # Celery's name
+        return self.style("OK", fg="green", bold=True)
+
+    @cached_property
+    def ERROR(self) -> str:  # noqa: N802  # Celery's name
+        return self.style("ERROR", fg="red", bold=True)
+
+    def style(self, message: str, **kwargs: Any) -> str:
+        return message if self.no_color else click.style(message, **kwargs)
+
+    def secho(self, message: str | None = None, **kwargs: Any) -> None:
+        if self.no_color:
+            kwargs["color"] = False
+        click.secho(message, **kwargs)
+
+    def echo(self, message: str | None = None, **kwargs: Any) -> None:
+        if self.no_color:
+            kwargs["color"] = False
+        click.echo(message, **kwargs)
+
+    def error(self, message: str | None = None, **kwargs: Any) -> None:
+        """Print to standard error, in red."""
+        kwargs["err"] = True
+        self.secho(message, fg="red", **kwargs)
+
+
+def handle_preload_options(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets a command take the options that an app adds to every one (``user_options``)."""
+
+    def caller(ctx: Context, *args: Any, **kwargs: Any) -> Any:
+        app = ctx.obj.app
+        names = [option.name for option in app.user_options.get("preload", ())]
+        given = {name: kwargs[name] for name in names if name in kwargs}
+        user_preload_options.send(sender=f, app=app, options=given)
+        return f(ctx, *args, **kwargs)
+
+    return update_wrapper(caller, f)
+
+
+def option(*names: str, group: str, **settings: Any) -> Callable[[F], F]:
+    """A `CeleryOption` as a decorator."""
+    return click.option(*names, cls=CeleryOption, help_group=group, **settings)
+
+
+class CeleryOption(click.Option):
+    """An option that belongs to a group in ``--help``, and may take its default from the app:
+    ``default_value_from_context`` is looked up in ``ctx.obj``, dots and all."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.help_group: str | None = kwargs.pop("help_group", None)
+        self.default_value_from_context: str | None = kwargs.pop("default_value_from_context", None)
+        super().__init__(*args, **kwargs)
+
+    def get_default(self, ctx: Context, *args: Any, **kwargs: Any) -> Any:
+        if self.default_value_from_context and ctx.obj is not None:
+            self.default = getattr(ctx.obj, self.default_value_from_context)
+        return super().get_default(ctx, *args, **kwargs)
+
+
+class CeleryCommand(click.Command):
+    """A command whose ``--help`` shows its options group by group."""
+
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str | None, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "help_group", None), []).append(record)
+        plain = groups.pop(None, [])
+        for title, rows in [*groups.items(), ("Options", plain)]:
+            if rows:
+                with formatter.section(str(title)):
+                    formatter.write_dl(rows)
+
+
+class DaemonOption(CeleryOption):
+    """An option of daemons. Its default is the setting ``<command>_<option>``, if there is one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("help_group", "Daemonization Options")
+        kwargs["callback"] = kwargs.pop("callback", self.daemon_setting)
+        super().__init__(*args, **kwargs)
+
+    def daemon_setting(self, ctx: Context, opt: CeleryOption, value: Any) -> Any:
+        if value or ctx.obj is None:
+            return value
+        return getattr(ctx.obj.app.conf, f"{ctx.command.name}_{self.name}", None)
+
+
+class CeleryDaemonCommand(CeleryCommand):
+    """A command that can be a daemon: log file, pid file, user."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(
+            (
+                DaemonOption(("--logfile", "-f"), help="Write the log there, not to stderr."),
+                DaemonOption(
+                    ("--pidfile",), help="Hold this file, with the process id, meanwhile."
+                ),
+                DaemonOption(("--uid",), help="Become this user, for good."),
+                DaemonOption(("--gid",), help="Become this group, for good."),
+                DaemonOption(("--umask",), help="File mode creation mask, in octal."),
+                DaemonOption(("--executable",), help="The Python to start with --detach."),
+            )
+        )

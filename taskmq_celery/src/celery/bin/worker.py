@@ -1,0 +1,220 @@
+"""``celery worker``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click import UsageError
+
+from celery import concurrency
+from celery.bin.base import (
+    COMMA_SEPARATED_LIST,
+    LOG_LEVEL,
+    CeleryDaemonCommand,
+    handle_preload_options,
+    option,
+)
+from celery.bin.types import AUTOSCALE, CONCURRENCY
+from celery.exceptions import CeleryCommandException, SecurityError
+from celery.platforms import EX_CANTCREAT, EX_FAILURE, maybe_drop_privileges
+from celery.utils.nodenames import default_nodename, host_format, node_format
+
+__all__ = ["worker"]
+
+
+class WorkersPool(click.Choice[str]):
+    """A pool's name, or ``custom`` for the class that ``CELERY_CUSTOM_WORKER_POOL`` names."""
+
+    name = "pool"
+
+    def __init__(self) -> None:
+        super().__init__((*concurrency.get_available_pool_names(), "custom"))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, type):
+            return value
+        chosen = super().convert(value, param, ctx)
+        if chosen == "custom":
+            path = os.environ.get("CELERY_CUSTOM_WORKER_POOL")
+            if not path:
+                self.fail("'custom' needs the variable CELERY_CUSTOM_WORKER_POOL", param, ctx)
+            return path
+        return chosen
+
+
+class Hostname(click.types.StringParamType):
+    """A worker's name with its placeholders expanded."""
+
+    name = "hostname"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return host_format(default_nodename(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+WORKER, POOL, QUEUES = "Worker Options", "Pool Options", "Queue Options"
+FEATURES, BEAT = "Features", "Embedded Beat Options"
+UNUSED = "Accepted; has no meaning in this version."
+
+
+@click.command(cls=CeleryDaemonCommand, context_settings={"allow_extra_args": True}, name="worker")
+@option(
+    *("-n", "--hostname"),
+    group=WORKER,
+    type=Hostname(),
+    help="Name of the worker, such as w1@%h: %h is the host, %n the name, %d the domain.",
+)
+@option("-D", "--detach", group=WORKER, is_flag=True, help="Go on in the background.")
+@option("-S", "--statedb", group=WORKER, type=click.Path(), help=UNUSED)
+@option(
+    *("-l", "--loglevel"),
+    group=WORKER,
+    type=LOG_LEVEL,
+    default="WARNING",
+    help="Least urgent logs.",
+)
+@option(
+    *("-O", "--optimization"), group=WORKER, type=click.Choice(("default", "fair")), help=UNUSED
+)
+@option(
+    "--prefetch-multiplier",
+    group=WORKER,
+    type=int,
+    metavar="<prefetch multiplier>",
+    help="Hold at most this many tasks per slot. Otherwise the worker adapts.",
+)
+@option("--disable-prefetch", group=WORKER, is_flag=True, help="Hold one task per slot.")
+@option(
+    *("-c", "--concurrency"),
+    group=POOL,
+    type=CONCURRENCY,
+    metavar="<concurrency>",
+    help="How many tasks run at once: by default, and with 'auto', one for each CPU.",
+)
+@option("-P", "--pool", group=POOL, type=WorkersPool(), help="How tasks run at once.")
+@option(*("-E", "--task-events", "--events"), group=POOL, is_flag=True, default=None, help=UNUSED)
+@option("--time-limit", group=POOL, type=float, help=UNUSED)
+@option("--soft-time-limit", group=POOL, type=float, help=UNUSED)
+@option("--max-tasks-per-child", group=POOL, type=int, help=UNUSED)
+@option("--pool-start-method", group=POOL, type=click.Choice(("fork", "spawn")), help=UNUSED)
+@option("--max-memory-per-child", group=POOL, type=int, help=UNUSED)
+@option(
+    *("--purge", "--discard"), group=QUEUES, is_flag=True, help="First delete all waiting tasks."
+)
+@option("-Q", "--queues", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Only these queues.")
+@option("-X", "--exclude-queues", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Not these.")
+@option("-I", "--include", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Import these modules.")
+@option("--without-gossip", group=FEATURES, is_flag=True, help=UNUSED)
+@option("--without-mingle", group=FEATURES, is_flag=True, help=UNUSED)
+@option("--without-heartbeat", group=FEATURES, is_flag=True, help=UNUSED)
+@option("--heartbeat-interval", group=FEATURES, type=int, help=UNUSED)
+@option("--autoscale", group=FEATURES, type=AUTOSCALE, help=UNUSED)
+@option("-B", "--beat", group=BEAT, is_flag=True, help="Refused: not part of this version yet.")
+@option("-s", "--schedule-filename", "--schedule", group=BEAT, help=UNUSED)
+@option("--scheduler", group=BEAT, help=UNUSED)
+@click.pass_context
+@handle_preload_options
+def worker(
+    ctx: click.Context,
+    /,
+    hostname: str | None = None,
+    loglevel: int | str | None = None,
+    logfile: str | None = None,
+    pidfile: str | None = None,
+    **kwargs: Any,
+) -> None:
+    """Start worker instance.
+
+    \b
+    $ celery --app=proj worker -l INFO
+    $ celery -A proj worker -l INFO -Q hipri,lopri
+    $ celery -A proj worker --concurrency=4
+    $ celery -A proj worker -P threads -n w1@%h
+    """
+    app, obj = ctx.obj.app, ctx.obj
+    if kwargs.pop("beat"):
+        raise UsageError("an embedded beat (-B) is not part of this version yet.", ctx)
+    _apply_extra_settings(app, ctx)
+    name = hostname or host_format(default_nodename(None))
+    if kwargs.pop("detach"):
+        ctx.exit(_detach(kwargs.get("executable"), logfile, pidfile, name))
+    _become(kwargs)
+    if logfile:
+        logfile = _writable(node_format(logfile, name))
+    if kwargs.pop("disable_prefetch"):
+        kwargs["prefetch_multiplier"] = 1
+    try:
+        made = app.Worker(
+            hostname=name,
+            pool_cls=kwargs.pop("pool"),
+            loglevel=loglevel,
+            logfile=logfile,
+            pidfile=pidfile,
+            no_color=obj.no_color,
+            quiet=obj.quiet,
+            **kwargs,
+        )
+        made.start()
+    except SecurityError as error:
+        raise CeleryCommandException(" ".join(str(error).split()), EX_FAILURE) from None
+    ctx.exit(made.exitcode)
+
+
+def _apply_extra_settings(app: Any, ctx: click.Context) -> None:
+    """Settings behind the options: ``celery -A proj worker -- task.acks_late=1``."""
+    if ctx.args:
+        try:
+            app.config_from_cmdline(ctx.args)
+        except (KeyError, ValueError) as error:
+            reason = error.args[0] if error.args else error
+            raise UsageError(
+                f"Unable to parse extra configuration from command line. Reason: {reason}", ctx
+            ) from None
+
+
+def _become(options: dict[str, Any]) -> None:
+    umask = options.get("umask")
+    if umask:
+        os.umask(umask if isinstance(umask, int) else int(str(umask), 8))
+    try:
+        maybe_drop_privileges(uid=options.get("uid"), gid=options.get("gid"))
+    except (KeyError, PermissionError) as error:
+        reason = error.args[0] if isinstance(error, KeyError) else error
+        raise CeleryCommandException(f"cannot change the user: {reason}", EX_FAILURE) from None
+
+
+def _writable(path: str) -> str:
+    """``path``, if it can be opened for the log."""
+    try:
+        with Path(path).open("a"):
+            return path
+    except OSError as error:
+        raise CeleryCommandException(
+            f"cannot write the log file {path}: {error.strerror}", EX_CANTCREAT
+        ) from None
+
+
+def _detach(executable: str | None, logfile: str | None, pidfile: str | None, name: str) -> int:
+    """Start the same command again, in a session of its own, and leave it alone."""
+    if logfile:
+        _writable(node_format(logfile, name))
+    if pidfile and not Path(node_format(pidfile, name)).resolve().parent.is_dir():
+        raise CeleryCommandException(
+            f"cannot create the pid file {pidfile}: there is no such folder", EX_CANTCREAT
+        )
+    command = [executable or sys.executable, "-m", "celery", *_without_detach(sys.argv[1:])]
+    nowhere = subprocess.DEVNULL
+    subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    return 0
+
+
+def _without_detach(arguments: Sequence[str]) -> list[str]:
+    return [one for one in arguments if one not in ("-D", "--detach")]
