@@ -55,6 +55,6 @@ dist: env ## build the wheels of all four distributions into dist/
 	done; rm -f dist.log; ls dist
 
 clean: ## remove what the other targets made
-	@rm -rf .venv .venvs dist dist.log build htmlcov .coverage .coverage.* \
+	@rm -rf .cache .venv .venvs dist dist.log build htmlcov .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
