@@ -7,7 +7,7 @@ from taskmq.states import JobState
 from taskmq.transport import Ack, DeadLetter, Defer, RetryLater
 
 from .case import case
-from .checks import equal, near
+from .checks import equal, holds, near
 from .subject import FAILURE, Subject
 
 
@@ -162,3 +162,12 @@ def reading_changes_nothing(subject: Subject) -> None:
         subject.transport.stats()
         subject.expect(expired, JobState.QUEUED, "after reads")
         subject.expect(lost, JobState.RUNNING, "after reads")
+
+
+@case()
+def what_is_missing_is_said_in_words(subject: Subject) -> None:
+    """A store that cannot do everything names its limitations, for people to read."""
+    capabilities = subject.transport.capabilities
+    names = [name for name in capabilities.__struct_fields__ if name != "limitations"]
+    missing = [name for name in names if not getattr(capabilities, name)]
+    holds(capabilities.limitations or not missing, f"limitations that tell of {missing}")

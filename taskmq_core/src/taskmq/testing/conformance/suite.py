@@ -34,6 +34,7 @@ from . import (
     revoke,
     settle,
     skipping,
+    transitions,
     workers,
 )
 from .case import Case
@@ -43,6 +44,7 @@ from .target import resolve
 __all__ = ["Outcome", "Report", "Status", "cases", "run", "run_case"]
 
 FACETS: tuple[ModuleType, ...] = (
+    transitions,
     enqueue,
     query,
     reserve,
