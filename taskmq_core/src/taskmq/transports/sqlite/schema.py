@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import threading
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -36,6 +37,10 @@ VERSION = max(MIGRATIONS)
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
 
+_kept_open: dict[tuple[int, int], int] = {}
+"""Descriptors by device and inode; see `_read_header`."""
+_inspecting = threading.Lock()
+
 
 def check_file(path: Path) -> bool:
     """Look at a file from outside, and refuse what is not ours before anything touches it.
@@ -47,8 +52,7 @@ def check_file(path: Path) -> bool:
         _check_access(path)
         if not path.exists():
             return False
-        with path.open("rb") as file:
-            header = file.read(HEADER_BYTES)
+        header = _read_header(path)
         size = path.stat().st_size
     except OSError as error:
         raise TransportUnavailable(f"{path} cannot be read: {error.strerror}") from error
@@ -70,6 +74,25 @@ def check_file(path: Path) -> bool:
     page_size = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")
     return size < pages * (65536 if page_size == 1 else page_size) or size % 512 != 0
+
+
+def _read_header(path: Path) -> bytes:
+    """The first bytes of a file, which then stays open.
+
+    SQLite's locks belong to the process and the file: closing any descriptor of it drops those of
+    every connection (https://www.sqlite.org/howtocorrupt.html, 2.2). Another process would take
+    itself for the last user and delete the log under us. So one descriptor a file is kept until
+    the file itself is gone.
+    """
+    with _inspecting:
+        for known, kept in list(_kept_open.items()):
+            if os.fstat(kept).st_nlink == 0:
+                os.close(_kept_open.pop(known))
+        found = path.stat()
+        key = found.st_dev, found.st_ino
+        if key not in _kept_open:
+            _kept_open[key] = os.open(path, os.O_RDONLY)
+        return os.pread(_kept_open[key], HEADER_BYTES, 0)
 
 
 def _check_access(path: Path) -> None:
