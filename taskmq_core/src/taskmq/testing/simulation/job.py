@@ -25,6 +25,8 @@ class Edge:
 
     met: bool = False
     result: Payload | None = None
+    optional: bool = False
+    """A store need not have the result: it came too late for one that was not kept."""
 
 
 @dataclass(slots=True)
@@ -171,8 +173,10 @@ class Job:
             yield "answer", f"was delivered with queue, priority, parked, lease {told}, not {true}"
         if delivery.envelope != self.sealed.data:
             yield "lost", "was delivered with another envelope"
+        inputs = delivery.inputs or {}
         handed = {name: edge.result for name, edge in self.edges.items() if edge.result}
-        if (delivery.inputs or {}) != handed:
+        needed = {name for name in handed if not self.edges[name].optional}
+        if not inputs.items() <= handed.items() or not needed <= inputs.keys():
             yield "dependencies", f"was delivered with {delivery.inputs}, not {handed}"
 
 

@@ -104,8 +104,8 @@ class Model:
         for job in added:
             for name, edge in job.edges.items():
                 if self.jobs[name].state is JobState.SUCCEEDED:
-                    kept = self.jobs[name].envelope.store_result
-                    edge.met, edge.result = True, self.jobs[name].result if kept else None
+                    edge.met, edge.result = True, self.jobs[name].result
+                    edge.optional = not self.jobs[name].envelope.store_result
         for job in added:
             if job.state is JobState.WAITING and self._has_lost(job):
                 job.move(Event.DEPENDENCY_FAILED, now)

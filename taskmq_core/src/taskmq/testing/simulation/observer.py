@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,9 @@ class Run:
     worker: str
     lease_until: float
     started: bool = False
-    told_lost: bool = False
+    told_lost_in: int | None = None
+    """The worker's round in which it was told that its lease is lost. It may start what is in its
+    hands already, before it looks up; in the next round it has looked."""
     settled: set[type[Settlement]] = field(default_factory=set)
 
 
@@ -50,6 +53,8 @@ class Observer:
         self.model = Model()
         self.violations: list[Violation] = []
         self.runs: dict[tuple[str, int], Run] = {}
+        self.rounds: Counter[str] = Counter()
+        """How many rounds of its loop each worker has begun."""
         self.started = 0
         self.stale_starts = 0
         """Runs that began after the lease had run out: allowed, and worth counting."""
@@ -184,7 +189,7 @@ class Observer:
             return
         if run.started:
             self.complain("run", f"was started twice by {worker}", delivery.job_id)
-        if run.told_lost:
+        if run.told_lost_in is not None and run.told_lost_in < self.rounds[worker]:
             self.complain("run", f"was started by {worker}, which knew it lost", delivery.job_id)
         if run.settled:
             self.complain("run", f"was started by {worker} after its settlement", delivery.job_id)
@@ -199,7 +204,7 @@ class Observer:
         for delivery in deliveries:
             run = self.runs.get((delivery.job_id, delivery.token))
             if run is not None:
-                run.told_lost = True
+                run.told_lost_in = self.rounds[run.worker]
 
     # -- what is stored ------------------------------------------------------------------------
 

@@ -86,7 +86,8 @@ class Simulation:
             if self.observer.violations or not self._unfinished():
                 break
             self._drain_round()
-        self.observer.verify_ended()
+        if not self.observer.violations:
+            self.observer.verify_ended()
 
     def close(self) -> None:
         for handle in self._handles:
@@ -242,6 +243,7 @@ class Simulation:
         self._step_worker(worker)
 
     def _step_worker(self, worker: SteppedWorker) -> None:
+        self.observer.rounds[worker.name] += 1
         try:
             gone = worker.step()
         except Exception as error:
