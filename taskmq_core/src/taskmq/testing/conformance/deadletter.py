@@ -177,7 +177,7 @@ def dead_letters_are_kept_until_buried(subject: Subject) -> None:
         subject.expect(job_id, JobState.FAILED, "ten years later")
 
 
-@case()
+@case("fifo")
 def thousand_dead_letters_are_replayed_in_one_call(subject: Subject) -> None:
     """A replay of many is one step, and they come back in their order."""
     ids = subject.add_many(1_000)

@@ -66,7 +66,7 @@ def empty_batch_is_nothing(subject: Subject) -> None:
     equal(subject.transport.find(JobFilter()), [], "the stored jobs")
 
 
-@case()
+@case("fifo")
 def large_batch_is_stored_whole(subject: Subject) -> None:
     """A batch of 5,000 is stored in one call and comes back in order."""
     ids = subject.add_many(5_000)

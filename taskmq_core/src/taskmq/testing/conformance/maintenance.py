@@ -58,7 +58,7 @@ def finished_jobs_are_kept_as_long_as_they_say(subject: Subject) -> None:
 def every_end_but_death_has_its_retention(subject: Subject) -> None:
     """Expired and revoked jobs are deleted like succeeded ones, dead letters are not."""
     ids = [subject.add(result_ttl=10.0) for _ in range(4)]
-    done, expired, revoked, dead = subject.reserve(limit=4)
+    done, expired, revoked, dead = subject.hold(ids)
     subject.settle(Ack(done), Expire(expired), Revoke(revoked), DeadLetter(dead, "error", FAILURE))
     subject.clock.advance(10)
     equal(subject.transport.maintain().purged, 3, "purged")

@@ -125,13 +125,13 @@ def stats_count_what_waits_for_dependencies(subject: Subject) -> None:
 def stats_tell_since_when_the_oldest_is_ready(subject: Subject) -> None:
     """``oldest_ready_at`` is the earliest instant at which a ready job became visible."""
     start = subject.clock.now()
-    subject.add(eta=start + 5)
+    early = subject.add(eta=start + 5)
     subject.clock.advance(3)
     equal(subject.transport.stats(["q"])[0].oldest_ready_at, None, "with nothing ready")
     late = subject.add()
     near(subject.transport.stats(["q"])[0].oldest_ready_at, start + 3, "with one ready")
     subject.clock.advance(7)
-    subject.take()  # the older one in store order
+    subject.take(early)
     near(subject.transport.stats(["q"])[0].oldest_ready_at, start + 3, "with one left")
     subject.take(late)
     equal(subject.transport.stats(["q"])[0].oldest_ready_at, None, "with none left")

@@ -68,7 +68,7 @@ def revoked_together_means_revoked(subject: Subject) -> None:
 def running_job_is_asked_to_stop(subject: Subject) -> None:
     """A running job stays RUNNING; its worker learns of it when it extends the lease."""
     job_id, other = subject.add_many(2)
-    delivery, second = subject.reserve(limit=2, lease=10.0)
+    delivery, second = subject.hold([job_id, other], lease=10.0)
     equal(subject.transport.revoke([job_id]), [True], "the answer")
     record = subject.expect(job_id, JobState.RUNNING, "after revoke")
     equal(record.cancel_requested, True, "cancel_requested")

@@ -95,7 +95,7 @@ def result_keeps_its_codec(subject: Subject) -> None:
 def success_without_retention_is_forgotten_at_once(subject: Subject) -> None:
     """With ``result_ttl`` 0 an acked job is unknown; other ends are kept a while."""
     done, dead = (subject.add(result_ttl=0.0) for _ in range(2))
-    first, second = subject.reserve(limit=2)
+    first, second = subject.hold([done, dead])
     subject.settle(Ack(first, text("value")), DeadLetter(second, "error", FAILURE))
     equal(subject.state(done), JobState.UNKNOWN, "state of the succeeded job")
     subject.expect(dead, JobState.FAILED, "with result_ttl 0")
@@ -228,7 +228,7 @@ def settlement_of_an_unknown_job_is_refused(subject: Subject) -> None:
 def refused_settlements_do_not_fail_the_others(subject: Subject) -> None:
     """In a mixed batch every settlement has its own outcome."""
     ids = subject.add_many(6)
-    held = subject.reserve(limit=6, lease=LEASE)
+    held = subject.hold(ids, lease=LEASE)
     subject.settle(Release(held[1]), Ack(held[3]))
     outcomes = subject.settle(*(Ack(delivery, text("value")) for delivery in held))
     done, lost = Settled.DONE, Settled.LEASE_LOST

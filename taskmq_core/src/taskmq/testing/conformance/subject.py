@@ -14,7 +14,15 @@ from taskmq.ids import new_id
 from taskmq.records import Failure, JobRecord
 from taskmq.states import JobState
 from taskmq.testing.clock import FakeClock
-from taskmq.transport import Delivery, Exchange, Reservation, Settled, Settlement, Transport
+from taskmq.transport import (
+    Delivery,
+    Exchange,
+    Release,
+    Reservation,
+    Settled,
+    Settlement,
+    Transport,
+)
 
 from .checks import equal, holds, present
 
@@ -24,6 +32,7 @@ OpenStore = Callable[[str, Clock], Transport]
 """Opens the store of a name, which is empty if the name is new: ``open_store(name, clock)``."""
 
 LEASE = 60.0
+EVERYTHING = 10_000
 FAILURE = Failure(
     type="builtins.ValueError", message="broken", traceback="Traceback …", args=("1",)
 )
@@ -138,12 +147,24 @@ class Subject:
         return list(self.exchange(limit=limit, **how).deliveries)
 
     def take(self, job_id: str | None = None, **how: Any) -> Delivery:
-        """Reserve one job, which must be there (and be ``job_id``, if given)."""
+        """Reserve one job, which must be there (and be ``job_id``, if given, the first in line)."""
+        if job_id is not None and not self.transport.capabilities.fifo:
+            return self.hold([job_id], **how)[0]
         deliveries = self.reserve(**how)
         holds(deliveries, "a ready job is reserved")
         if job_id is not None:
             equal(deliveries[0].job_id, job_id, "the reserved job")
         return deliveries[0]
+
+    def hold(self, job_ids: Sequence[str], **how: Any) -> list[Delivery]:
+        """Reserve these jobs; their deliveries, in the order of the ids. They must be the first in
+        line, unless the store promises no order: then the others are released."""
+        limit = len(job_ids) if self.transport.capabilities.fifo else EVERYTHING
+        got = {delivery.job_id: delivery for delivery in self.reserve(limit=limit, **how)}
+        self.settle(*(Release(got[other]) for other in got if other not in job_ids))
+        missing = [job_id for job_id in job_ids if job_id not in got]
+        equal(missing, [], "jobs that are not reserved when it is their turn")
+        return [got[job_id] for job_id in job_ids]
 
     def idle(self, **how: Any) -> None:
         """There is nothing to reserve."""
