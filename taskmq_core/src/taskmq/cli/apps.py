@@ -37,9 +37,10 @@ def open_app(arguments: argparse.Namespace) -> App:
 def open_store(arguments: argparse.Namespace) -> App:
     """An app for commands that only look at the store: a bare one around ``--transport``, or the
     one that `open_app` finds. Raises `ConfigError`."""
+    spec = _spec(arguments)
     if arguments.transport:
         return App(Config.from_env(transport=arguments.transport))
-    if _spec(arguments):
+    if spec:
         return open_app(arguments)
     if os.environ.get("TASKMQ_TRANSPORT"):
         return App(Config.from_env())
@@ -84,7 +85,7 @@ def _app_in(module: ModuleType, name: str, path: str) -> App:
     kind = type(found)
     if kind.__module__.partition(".")[0] == "celery":
         raise ConfigError(f"{name}:{path} is a Celery app: run it with `celery -A {name}`")
-    raise ConfigError(f"{name}:{path} is a {kind.__qualname__}, not a taskmq.App")
+    raise ConfigError(f"{name}:{path} is of type {kind.__qualname__}, not a taskmq.App")
 
 
 @contextmanager
@@ -115,14 +116,12 @@ def explain_import(spec: str) -> Iterator[None]:
 
 
 def _failed(name: str, error: Exception) -> ConfigError:
-    text = f"{type(error).__name__}: {error}"
+    text, place = str(error), _place(error)
     if isinstance(error, SyntaxError):
-        text = f"{type(error).__name__}: {error.msg}"
-        if error.filename:
-            line = f": {error.text.strip()}" if error.text else ""
-            return ConfigError(f"{text} ({_short(error.filename)} line {error.lineno}{line})")
-    place = _place(error)
-    return ConfigError(f"importing {name!r} failed: {text}" + (f" ({place})" if place else ""))
+        line = (error.text or "").strip()
+        text, place = error.msg, f"{_short(error.filename or '?')} line {error.lineno}: {line}"
+    where = f" ({place})" if place else ""
+    return ConfigError(f"importing {name!r} failed: {type(error).__name__}: {text}{where}")
 
 
 def _place(error: BaseException) -> str | None:

@@ -24,7 +24,10 @@ damaged, 5 store full, 6 no such job or task, 7 not finished in time, 8 job refu
 
 
 class Parser(argparse.ArgumentParser):
-    """An error of usage is one line as well."""
+    """An error of usage is one line as well, and an option is written out."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"taskmq: error: {message} (see {self.prog} --help)\n")
