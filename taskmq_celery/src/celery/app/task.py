@@ -183,6 +183,11 @@ class Task:
         raise NotImplementedError("Tasks must define the run method.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        current = self.request_stack.top
+        if current is not None and not current.called_directly and not current._protected:
+            # From a __call__ of a subclass, within a run by the tracer: that run goes on.
+            current._protected = True
+            return self.run(*args, **kwargs)
         _task_stack.push(self)
         self.push_request(args=args, kwargs=kwargs)
         try:
