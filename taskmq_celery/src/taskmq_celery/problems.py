@@ -46,11 +46,12 @@ class Problem(NamedTuple):
 
 def explain(error: BaseException) -> Problem | None:
     """The problem behind an error of the engine or the broker, ``None`` for any other error."""
-    chain: BaseException | None = error
-    while chain is not None:
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    # Celery's errors are raised from the engine's, which say more: the innermost that we know.
+    for one in reversed(chain):
         for kind, code in CODES:
-            if isinstance(chain, kind):
-                return Problem(" ".join(str(chain).split()) or kind.__name__, code)
-        # Celery's own errors may wrap the engine's: the cause is what helps.
-        chain = chain.__cause__
+            if isinstance(one, kind):
+                return Problem(" ".join(str(one).split()) or type(one).__name__, code)
     return None

@@ -40,7 +40,12 @@ class Worker(WorkController):
     restart_wanted = False
 
     def start(self) -> None:
-        super().start()
+        printed = sys.stdout, sys.stderr
+        try:
+            super().start()
+        finally:
+            # What is printed from here on, errors above all, is no log line any more.
+            sys.stdout, sys.stderr = printed
         if self.restart_wanted:
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  # ourselves
 

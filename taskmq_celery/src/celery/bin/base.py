@@ -96,8 +96,9 @@ def handle_preload_options(f: Callable[..., Any]) -> Callable[..., Any]:
     def caller(ctx: Context, *args: Any, **kwargs: Any) -> Any:
         app = ctx.obj.app
         names = [option.name for option in app.user_options.get("preload", ())]
-        given = {name: kwargs[name] for name in names if name in kwargs}
-        user_preload_options.send(sender=f, app=app, options=given)
+        given = {name: kwargs.pop(name) for name in names if name in kwargs}
+        if given:
+            user_preload_options.send(sender=f, app=app, options=given)
         return f(ctx, *args, **kwargs)
 
     return update_wrapper(caller, f)

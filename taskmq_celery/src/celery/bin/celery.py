@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import traceback
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -22,6 +23,7 @@ from celery.bin.call import call
 from celery.bin.result import result
 from celery.bin.worker import worker
 from celery.exceptions import CeleryCommandException, ImproperlyConfigured
+from celery.loaders import get_loader_cls
 from celery.platforms import EX_CANTCREAT, LockFailed
 from celery.utils.imports import import_from_cwd
 from taskmq_celery.problems import explain
@@ -139,7 +141,8 @@ def celery(ctx: click.Context, /, app: str | None, **options: Any) -> None:
         if options[name]:
             # The app reads these itself, and so do the processes that it starts.
             os.environ[variable] = str(options[name])
-    _check_importable(options["config"], "configuration module")
+    _check("configuration module", options["config"], import_from_cwd)
+    _check("loader", options["loader"], get_loader_cls)
     loaded = _load(app, ctx) if app is not None else None
     ctx.obj = CLIContext(
         app=loaded,
@@ -191,12 +194,14 @@ def _is_ours(error: BaseException) -> bool:
 
 def _while_loading(app: str, error: BaseException) -> str:
     """One line with the place: the last one that belongs to the program."""
-    frames = traceback.extract_tb(error.__traceback__)
     where = ""
     if isinstance(error, SyntaxError) and error.filename:
         where = f" ({error.filename}, line {error.lineno})"
-    elif frames:
-        where = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    else:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
+        here = str(pathlib.Path.cwd())
+        own = [frame for frame in frames if frame.filename.startswith(here)] or frames
+        where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
     text = error.msg if isinstance(error, SyntaxError) else _one_line(error)
     return (
         f"{UNABLE_TO_LOAD} While trying to load the module {app} the following error occurred: "
@@ -204,15 +209,18 @@ def _while_loading(app: str, error: BaseException) -> str:
     )
 
 
-def _check_importable(module: str | None, what: str) -> None:
-    if module is None:
+def _check(what: str, name: str | None, load: Callable[[str], Any]) -> None:
+    """Raises ``UsageError`` if what the user named cannot be found."""
+    if name is None:
         return
     try:
-        import_from_cwd(module)
+        load(name)
     except ModuleNotFoundError as error:
-        if error.name and module.startswith(error.name):
-            raise UsageError(f"The {what} {module} was not found.") from None
+        if error.name and name.startswith(error.name):
+            raise UsageError(f"The {what} {name} was not found.") from None
         raise
+    except AttributeError as error:
+        raise UsageError(f"The {what} {name} was not found: {error}") from None
 
 
 def _add_user_options(app: Any) -> None:

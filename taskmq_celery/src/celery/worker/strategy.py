@@ -56,11 +56,12 @@ def _request_class(task: Any) -> Any:
 
 
 def _announce_unknown(consumer: Any, job: Any) -> None:
-    signals.task_unknown.send(
-        sender=consumer, message=Message(job), exc=KeyError(job.name), name=job.name, id=job.id
-    )
-    if job.first_time:  # it comes back again and again: said once
-        consumer_logger.error(UNKNOWN_TASK, job.name, job.id)
+    """It is offered again and again until somebody knows it, and told of once."""
+    if not job.first_time:
+        return
+    told = {"message": Message(job), "exc": KeyError(job.name), "name": job.name, "id": job.id}
+    signals.task_unknown.send(sender=consumer, **told)
+    consumer_logger.error(UNKNOWN_TASK, job.name, job.id)
 
 
 class Message:
