@@ -114,6 +114,12 @@ def test_interrupting_a_solo_worker_leaves_the_job_to_its_lease() -> None:
     assert job.state == JobState.RUNNING
 
 
+def test_a_worker_runs_once_at_a_time(app: App, run_worker: Callable[..., Any]) -> None:
+    running = run_worker(app)
+    with pytest.raises(RuntimeError, match="runs already"):
+        running.worker.run()
+
+
 def test_no_thread_outlives_a_run(app: App) -> None:
     @app.task
     def noop() -> None: ...

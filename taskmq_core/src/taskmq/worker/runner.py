@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -35,7 +36,7 @@ class Worker:
 
     ``queues`` defaults to the app's default queue and every declared one. Concurrency, pool,
     prefetch, lease, heartbeat and shutdown timeout come from ``config``, which defaults to the
-    app's. A worker may run several times, one run at a time.
+    app's. A worker may run several times, one run at a time (``RuntimeError`` otherwise).
 
     Guarantees: a job that was reserved is settled, given back, or left to its lease, whatever
     happens; no outcome is reported before the store has it; once it runs, only a damaged store
@@ -65,6 +66,7 @@ class Worker:
         """Epoch seconds; 0 before it ran."""
         self._hook = hook or WorkerHook()
         self._inbox = Inbox()
+        self._turnstile = threading.Lock()  # held while it runs
 
     # -- running -----------------------------------------------------------------------------
 
@@ -116,6 +118,14 @@ class Worker:
     # -- one run -----------------------------------------------------------------------------
 
     def _run(self, work: Callable[[Loop], None]) -> WorkerReport:
+        if not self._turnstile.acquire(blocking=False):
+            raise RuntimeError(f"worker {self.name} runs already; make another one")
+        try:
+            return self._run_once(work)
+        finally:
+            self._turnstile.release()
+
+    def _run_once(self, work: Callable[[Loop], None]) -> WorkerReport:
         self.app.load()
         session = Session(
             self.app,
