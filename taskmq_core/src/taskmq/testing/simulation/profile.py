@@ -37,12 +37,13 @@ PRELUDES: Mapping[str, float] = {
     "interleave": 14,
     "heartbeat": 4,
     "publish": 3,
-    "look_for_cancel": 4,
+    "be_revoked": 3,
 }
 ENDINGS: Mapping[str, float] = {
     "succeed": 60,
     "fail": 14,
     "ask_for_retry": 6,
+    "retry_elsewhere": 3,
     "reject": 2,
     "give_back": 4,
     "die": 3,

@@ -8,6 +8,7 @@ ends, its job is revoked or its worker dies in the middle of it.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 from taskmq.app import App
 from taskmq.config import Config
 from taskmq.context import TaskContext, current_task
-from taskmq.errors import RejectJob, ReleaseJob, TransportError
+from taskmq.errors import RejectJob, ReleaseJob, RetryJob, TransportError
 from taskmq.retry import Retry
 from taskmq.states import TERMINAL, JobState
 from taskmq.testing.clock import FakeClock
@@ -79,8 +80,9 @@ class Simulation:
         self.journal.add("simulation", "drain")
         self._calm = True
         self.faults.rate = 0.0
-        for worker in self._workers:
-            worker.stop()
+        if self.draw.random() < 0.5:
+            for worker in self._workers:
+                worker.stop()
         self._start_worker(TASKS)
         for _ in range(DRAIN_ROUNDS):
             if self.observer.violations or not self._unfinished():
@@ -119,9 +121,9 @@ class Simulation:
             worker.tick()
         self._producer.maintain()
         self._verify()
-        if not self.observer.model.ready(QUEUES, self.clock.now()):
-            self._wait_until_due()
-        self.clock.advance(1.0)  # for workers that keep away from a store that failed
+        # Keepers renew leases in time: what has no end then was forgotten by its worker.
+        self._wait_until_due(at_most=LEASE / 4)
+        self.clock.advance(0.2)  # for workers that keep away from a store that failed
 
     def _unfinished(self) -> bool:
         return any(job.state not in TERMINAL for job in self.observer.model.jobs.values())
@@ -145,7 +147,8 @@ class Simulation:
         return [self.draw.choice(found)] if found else []
 
     def _revoke(self) -> None:
-        self._producer.revoke(self._some_job())
+        running = self._some_job(JobState.RUNNING) if self.draw.random() < 0.5 else []
+        self._producer.revoke(running or self._some_job())
 
     def _forget(self) -> None:
         self._producer.forget(self._some_job())
@@ -158,11 +161,11 @@ class Simulation:
 
     def _replay(self) -> None:
         dead = self._some_job(JobState.FAILED)
-        edited = {}
+        mended = {}
         if dead and self.draw.random() < 0.4:
             sealed = self.observer.model.jobs[dead[0]].sealed
-            edited = {dead[0]: self._workload.edited(sealed, self.clock.now())}
-        self._producer.replay(dead, edited)
+            mended = {dead[0]: self._workload.mended(sealed.envelope)}
+        self._producer.replay(dead, mended)
 
     def _maintain(self) -> None:
         self._producer.maintain()
@@ -182,15 +185,16 @@ class Simulation:
     def _jump(self) -> None:
         self._advance(self.draw.choice((1.1, 2.0, 10.0)) * LEASE)
 
-    def _wait_until_due(self) -> None:
+    def _wait_until_due(self, at_most: float = math.inf) -> None:
         """Let time pass until exactly the next thing that is due by itself."""
         model, now = self.observer.model, self.clock.now()
         instants = [model.next_due_at(QUEUES, now)]
-        instants += [job.envelope.expires_at for job in model.jobs.values()]
-        instants += [
-            job.parked_at + job.park_ttl for job in model.jobs.values() if job.parked_at is not None
-        ]
-        self._advance(min((at - now for at in instants if at is not None and at > now), default=0))
+        for job in model.jobs.values():
+            instants.append(job.envelope.expires_at)
+            if job.parked_at is not None:
+                instants.append(job.parked_at + job.park_ttl)
+        ahead = [at - now for at in instants if at is not None and at > now]
+        self._advance(min(*ahead, at_most) if ahead else 0.0)
 
     def _advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -200,7 +204,7 @@ class Simulation:
 
     def _start(self) -> None:
         if len(self._workers) < self.profile.workers:
-            knows_all = self.draw.random() < 0.6
+            knows_all = self.draw.random() < 0.5
             self._start_worker(TASKS if knows_all else TASKS[:2])
 
     def _start_worker(self, tasks: tuple[str, ...]) -> None:
@@ -249,6 +253,9 @@ class Simulation:
         except Exception as error:
             self.observer.complain("error", f"{worker.name} broke: {type(error).__name__}: {error}")
             return
+        if worker.leases_too_many > 0:
+            text = f"{worker.name} keeps {worker.leases_too_many} leases of jobs it has forgotten"
+            self.observer.complain("lease", text)
         if gone:
             self.journal.add(worker.name, "crashed" if worker.dead else "stopped")
             self._remove(worker)
@@ -326,9 +333,18 @@ class Simulation:
         elif prelude == "publish":
             with suppress(TransportError):
                 self._enqueue()
-        elif prelude == "look_for_cancel" and context.cancelled:
+        elif prelude == "be_revoked":
+            self._be_revoked(worker, context)
+        if context.cancelled and self.draw.random() < 0.7:
             return "notice_cancel"
         return self._choose(self.profile.endings)
+
+    def _be_revoked(self, worker: SteppedWorker, context: TaskContext) -> None:
+        """Somebody revokes the job while it runs, and the next renewal of its lease tells."""
+        with suppress(TransportError):
+            self._producer.revoke([context.id])
+        self._advance(LEASE / 2)
+        worker.tick()
 
     def _interleave(self, worker: SteppedWorker, context: TaskContext) -> None:
         if self.journal.depth >= MAX_DEPTH:
@@ -351,6 +367,8 @@ class Simulation:
             raise ValueError("as the simulation wants it")
         if ending == "ask_for_retry":
             raise context.retry("later", delay=self.draw.choice((0.0, 5.0)))
+        if ending == "retry_elsewhere":
+            raise RetryJob("there", delay=1.0, envelope=self._workload.mended(context.envelope))
         if ending == "give_back":
             raise ReleaseJob(delay=self.draw.choice((0.0, 7.0)))
         if ending == "reject":

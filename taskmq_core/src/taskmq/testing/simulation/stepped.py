@@ -26,24 +26,27 @@ class SteppedWorker:
 
     def __init__(self, app: App, name: str, queues: Sequence[str], pace: Pace) -> None:
         self.name = name
-        self.app = app
         self.dead = False
         """It crashed. What still runs of it, further up the stack, must stop at once."""
         self.busy = False
         """It is in the middle of a step: its thread runs a task."""
+        self._app = app
+        self._queues = queues
+        self._pace = pace
         self._inbox = Inbox()
-        self._session = Session(
-            app,
-            app.config,
-            name=name,
-            queues=queues,
-            inbox=self._inbox,
-            on_deliveries=None,
-            pace=pace,
-        )
+        self._session: Session
 
     def enter(self) -> None:
-        """Register and get ready. Raises `TransportError`."""
+        """Register and get ready, once the app has its tasks. Raises `TransportError`."""
+        self._session = Session(
+            self._app,
+            self._app.config,
+            name=self.name,
+            queues=self._queues,
+            inbox=self._inbox,
+            on_deliveries=None,
+            pace=self._pace,
+        )
         self._session.enter()
 
     def notice(self) -> None:
@@ -71,11 +74,12 @@ class SteppedWorker:
         self._session.keeper.renew()
         self._session.heartbeat.beat()
 
+    @property
+    def leases_too_many(self) -> int:
+        """How many leases it keeps of jobs that it has neither to run nor to settle."""
+        session = self._session
+        return len(session.keeper) - session.loop.in_pool - len(session.fetcher.unsent)
+
     def stop(self) -> None:
         """Ask for a graceful end, which takes further steps."""
         self._inbox.stop = True
-
-    @property
-    def resume_at(self) -> float:
-        """When it looks at a store again that failed (pace)."""
-        return self._session.fetcher.resume_at

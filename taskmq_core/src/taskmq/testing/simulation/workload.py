@@ -36,19 +36,22 @@ class Workload:
             batch.append(self._job(candidates, now))
         return batch
 
-    def edited(self, sealed: Sealed, now: float) -> Sealed:
-        """The same job, in another queue and without an expiry, as an operator would mend it."""
-        queue = self._draw.choice(QUEUES)
-        envelope = msgspec.structs.replace(sealed.envelope, queue=queue, expires_at=None)
-        return seal(envelope, limit=1 << 20)
+    def mended(self, envelope: Envelope) -> Sealed:
+        """The same job in another queue, with another priority and without an expiry."""
+        changes = {
+            "queue": self._draw.choice(QUEUES),
+            "priority": self._draw.choice(PRIORITIES),
+            "expires_at": None,
+        }
+        return seal(msgspec.structs.replace(envelope, **changes), limit=1 << 20)
 
     def _job(self, candidates: Collection[str], now: float) -> Sealed:
         draw = self._draw
         self._made += 1
-        number = draw.randrange(2)  # few, so that two jobs may have the same key and arguments
+        number = int(draw.random() < 0.1)  # mostly the same, for jobs that have the same key
         fields: dict[str, Any] = {
             "id": f"j{self._made}",
-            "task": draw.choices(TASKS, (6, 3, 2))[0],
+            "task": draw.choices(TASKS, (6, 3, 3))[0],
             "queue": draw.choice(QUEUES),
             "args": msgspec.Raw(b"[%d]" % number),
             "priority": draw.choice(PRIORITIES),
@@ -62,8 +65,8 @@ class Workload:
         }
         if draw.random() < 0.2:
             fields["eta"] = now + draw.uniform(0.0, 60.0)
-        if draw.random() < 0.2:
-            fields["expires_at"] = now + draw.uniform(0.5, 90.0)
+        if draw.random() < 0.25:
+            fields["expires_at"] = now + draw.uniform(0.5, draw.choice((10.0, 90.0)))
         if draw.random() < 0.2:
             fields |= {"key": draw.choice(KEYS), "key_ttl": draw.uniform(20.0, 200.0)}
         sealed = seal(Envelope(v=1, **fields), limit=1 << 20)
