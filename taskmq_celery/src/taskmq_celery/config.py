@@ -24,6 +24,7 @@ __all__ = [
     "is_enabled",
     "native_config",
     "result_ttl",
+    "slots",
     "unused_settings",
 ]
 
@@ -99,12 +100,24 @@ def result_ttl(expires: Any) -> float:
         ) from None
 
 
+def slots(wanted: Any) -> int:
+    """How many tasks a worker runs at once: one for each CPU unless told. Raises `ConfigError`."""
+    if not wanted or wanted == "auto":
+        return os.cpu_count() or 1
+    try:
+        return int(wanted)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"worker_concurrency must be a whole number or 'auto', got {wanted!r}"
+        ) from None
+
+
 def native_config(conf: Any) -> Config:
     """The engine's configuration for an app's settings. Raises `ConfigError`."""
     return Config(
         transport=broker_url(conf.broker_write_url),
         default_queue=conf.task_default_queue,
-        concurrency=int(conf.worker_concurrency or os.cpu_count() or 1),
+        concurrency=slots(conf.worker_concurrency),
         store_results=is_enabled(conf.result_backend),
         result_ttl=result_ttl(conf.result_expires),
         max_message_bytes=MAX_MESSAGE_BYTES,

@@ -81,5 +81,5 @@ def _concurrency(worker: Any) -> str:
     pool = worker.pool_cls
     autoscale = worker.options.get("autoscale")
     shown = "{{min={1}, max={0}}}".format(*autoscale) if autoscale else worker.concurrency
-    name = getattr(pool, "name", "") or pool.__module__.rpartition(".")[2]
-    return f"{shown} ({name}{', as threads' if getattr(pool, 'instead', '') else ''})"
+    name = pool.name or pool.__module__.rpartition(".")[2]
+    return f"{shown} ({name}{', as threads' if pool.instead else ''})"

@@ -19,6 +19,7 @@ from celery.platforms import signals as os_signals
 from celery.utils.log import get_logger
 from celery.utils.text import pluralize
 from celery.worker import WorkController
+from taskmq_celery.config import unused_settings
 
 from .banner import banner, masked, task_list
 
@@ -132,13 +133,15 @@ class Worker(WorkController):
 
     def _tell_differences(self) -> None:
         """One line for each thing that was asked for and is done another way, or not at all."""
-        if getattr(self.pool_cls, "instead", ""):
+        if self.pool_cls.instead:
             threads = f"{self.concurrency} {pluralize(self.concurrency, 'thread')}"
             name, why = self.pool_cls.name, self.pool_cls.instead
             logger.info("Pool %s: %s; tasks run in %s", name, why, threads)
         for option, why in NO_MEANING.items():
             if self.options.get(option):
                 logger.info("Option --%s: %s", option.replace("_", "-"), why)
+        for setting, why in unused_settings(self.app.conf).items():
+            logger.info("Setting %s: %s", setting, why)
 
     def __str__(self) -> str:
         return self.hostname

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from celery import concurrency, signals
-from celery.app import trace
+from celery.concurrency.base import BasePool
 from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
 from celery.platforms import EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
+from taskmq_celery.config import slots
 from taskmq_celery.worker import EngineWorker, Received, WorkerPlan
 
 from . import state, strategy
@@ -98,7 +99,7 @@ class WorkController:
         either = self.app.either
         self.loglevel = mlevel(loglevel)
         self.logfile = logfile
-        self.concurrency: int = either("worker_concurrency", concurrency) or os.cpu_count() or 2
+        self.concurrency = slots(either("worker_concurrency", concurrency))
         self.task_events: bool = either("worker_send_task_events", task_events)
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
         self.prefetch_multiplier = prefetch_multiplier
@@ -115,8 +116,6 @@ class WorkController:
         self.pidfile = pidfile
         self.setup_queues(str_to_list(queues or ()), str_to_list(exclude_queues or ()))
         self.setup_includes(str_to_list(include or ()))
-        if not self.concurrency or self.pool_cls.engine_pool == "solo":
-            self.concurrency = self.concurrency or 1
         self.pool = self.pool_cls(self.concurrency, app=self.app)
         self.consumer = Consumer(self)
         self.on_init_blueprint()
@@ -263,14 +262,16 @@ class _Observer:
         """`WorkController.start` goes on by itself."""
 
 
-def _pool(wanted: Any) -> type[Any]:
-    """The pool class of a name or path, or of a class of the user's own."""
-    found: type[Any] = concurrency.get_implementation(wanted)
+def _pool(wanted: Any) -> type[BasePool]:
+    """The pool class of a name or path, or a class itself. Raises `ImproperlyConfigured`."""
+    try:
+        found = concurrency.get_implementation(wanted)
+    except (ImportError, AttributeError) as error:
+        raise ImproperlyConfigured(f"there is no pool {wanted!r}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, BasePool)):
+        raise ImproperlyConfigured(f"{wanted!r} is no celery.concurrency.base.BasePool")
     return found
 
 
 def _code(error: SystemExit) -> int:
     return error.code if isinstance(error.code, int) else EX_OK
-
-
-setup_worker_optimizations = trace.setup_worker_optimizations
