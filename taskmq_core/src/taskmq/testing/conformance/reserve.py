@@ -147,7 +147,7 @@ def next_due_at_is_when_a_lease_ends(subject: Subject) -> None:
     equal(subject.exchange().next_due_at, None, "when it is settled")
 
 
-@case()
+@case("global_priority")
 def waiting_priority_is_what_was_left(subject: Subject) -> None:
     """``waiting_priority`` is the highest priority still ready after the reservation."""
     subject.add(priority=5)
