@@ -15,59 +15,16 @@ from celery.bin.worker import worker
 
 pytestmark = pytest.mark.unit
 
-WORKER_OPTIONS = [
-    "--autoscale",
-    "--beat",
-    "--concurrency",
-    "--detach",
-    "--disable-prefetch",
-    "--discard",
-    "--events",
-    "--exclude-queues",
-    "--executable",
-    "--gid",
-    "--heartbeat-interval",
-    "--help",
-    "--hostname",
-    "--include",
-    "--logfile",
-    "--loglevel",
-    "--max-memory-per-child",
-    "--max-tasks-per-child",
-    "--optimization",
-    "--pidfile",
-    "--pool",
-    "--pool-start-method",
-    "--prefetch-multiplier",
-    "--purge",
-    "--queues",
-    "--schedule",
-    "--schedule-filename",
-    "--scheduler",
-    "--soft-time-limit",
-    "--statedb",
-    "--task-events",
-    "--time-limit",
-    "--uid",
-    "--umask",
-    "--without-gossip",
-    "--without-heartbeat",
-    "--without-mingle",
-    "-B",
-    "-D",
-    "-E",
-    "-I",
-    "-O",
-    "-P",
-    "-Q",
-    "-S",
-    "-X",
-    "-c",
-    "-f",
-    "-l",
-    "-n",
-    "-s",
-]
+LONG = (
+    *("autoscale", "beat", "concurrency", "detach", "disable-prefetch", "discard", "events"),
+    *("exclude-queues", "executable", "gid", "heartbeat-interval", "help", "hostname", "include"),
+    *("logfile", "loglevel", "max-memory-per-child", "max-tasks-per-child", "optimization"),
+    *("pidfile", "pool", "pool-start-method", "prefetch-multiplier", "purge", "queues"),
+    *("schedule", "schedule-filename", "scheduler", "soft-time-limit", "statedb", "task-events"),
+    *("time-limit", "uid", "umask", "without-gossip", "without-heartbeat", "without-mingle"),
+)
+SHORT = "BDEIOPQSXcflns"
+WORKER_OPTIONS = {*(f"--{name}" for name in LONG), *(f"-{letter}" for letter in SHORT)}
 """All that Celery 5.7 has."""
 
 
@@ -94,8 +51,7 @@ def test_help_lists_options_and_commands(arguments: tuple[str, ...]) -> None:
 def test_worker_has_every_option_of_celerys() -> None:
     done = run("worker", "--help")
     assert done.exit_code == 0
-    declared = sorted({name for param in worker.params for name in param.opts} | {"--help"})
-    assert declared == sorted(WORKER_OPTIONS)
+    assert {name for param in worker.params for name in param.opts} | {"--help"} == WORKER_OPTIONS
     for title in ("Worker", "Pool", "Queue", "Embedded Beat", "Daemonization"):
         assert f"\n{title} Options:\n" in done.output
     assert "\nFeatures:\n" in done.output
