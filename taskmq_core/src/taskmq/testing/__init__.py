@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .clock import FakeClock
+from .crash import WorkerCrashed
 from .faults import (
     Delay,
     FailAfter,
@@ -13,6 +14,7 @@ from .faults import (
     LoseWakeup,
     RandomFaults,
 )
+from .workers import WorkerDriver, eager, isolated, worker_for
 from .wrapper import TransportWrapper
 
 __all__ = [
@@ -26,4 +28,9 @@ __all__ = [
     "LoseWakeup",
     "RandomFaults",
     "TransportWrapper",
+    "WorkerCrashed",
+    "WorkerDriver",
+    "eager",
+    "isolated",
+    "worker_for",
 ]

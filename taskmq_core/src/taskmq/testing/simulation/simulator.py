@@ -21,6 +21,7 @@ from taskmq.errors import RejectJob, ReleaseJob, RetryJob, TransportError
 from taskmq.retry import Retry
 from taskmq.states import TERMINAL, JobState
 from taskmq.testing.clock import FakeClock
+from taskmq.testing.crash import WorkerCrashed
 from taskmq.testing.faults import FaultyTransport, RandomFaults
 from taskmq.transport import Transport
 from taskmq.worker.pace import Pace
@@ -28,7 +29,7 @@ from taskmq.worker.pace import Pace
 from .journal import Journal
 from .observer import Observer
 from .profile import LEASE, Profile
-from .stepped import SteppedWorker, WorkerCrash
+from .stepped import SteppedWorker
 from .watch import StoreSide, WorkerSide
 from .workload import QUEUES, TASKS, Workload
 
@@ -309,7 +310,7 @@ class Simulation:
 
         def body(number: int, *inputs: Any) -> str:
             if worker.dead:
-                raise WorkerCrash  # the loop above is dead, it only does not know yet
+                raise WorkerCrashed  # the loop above is dead, it only does not know yet
             context = current_task()
             self.observer.begins(worker.name, context.delivery)
             ending = self._live(worker, context)
@@ -360,7 +361,7 @@ class Simulation:
         if ending == "die":
             worker.dead = True
         if worker.dead:
-            raise WorkerCrash
+            raise WorkerCrashed
         if ending == "notice_cancel":
             context.check_cancelled()
         if ending == "fail":

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmq.app import App
+from taskmq.testing.crash import WorkerCrashed
 from taskmq.worker.inbox import Inbox
 from taskmq.worker.pace import Pace
 from taskmq.worker.session import Session
 
-__all__ = ["SteppedWorker", "WorkerCrash"]
-
-
-class WorkerCrash(KeyboardInterrupt):
-    """Ends a task together with its worker, as SIGKILL does. No executor and no task that
-    catches ``Exception`` stops it."""
+__all__ = ["SteppedWorker"]
 
 
 class SteppedWorker:
@@ -58,7 +54,7 @@ class SteppedWorker:
         self.busy = True
         try:
             finished = self._session.loop.step()
-        except WorkerCrash:
+        except WorkerCrashed:
             self.dead = True
         finally:
             self.busy = False
