@@ -102,7 +102,7 @@ def _meta(app: Any, engine: taskmq.App, task_id: str, record: JobRecord | None) 
         "status": PENDING,
         "result": None,
         "traceback": None,
-        "children": [],
+        "children": None,
         "date_done": None,
     }
     if record is None:

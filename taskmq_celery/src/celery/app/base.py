@@ -5,18 +5,18 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import threading
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from click import ClickException
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
-from celery import _state, signals
+from celery import _state
 from celery._state import (
     _announce_app_finalized,
     _deregister_app,
@@ -113,7 +113,6 @@ class Celery:
         self.registry_cls = symbol_by_name(tasks or self.registry_cls)
         self.set_as_current = set_as_current
         self.autofinalize = autofinalize
-        self.namespace = namespace
         self.strict_typing = strict_typing
         self.clock = None
         self.configured = False
@@ -123,9 +122,9 @@ class Celery:
         self.fixups = set(self.builtin_fixups if fixups is None else fixups)
         self._config_source = config_source
         self._config_source_silent = config_source_silent
-        self._finalize_mutex = RLock()
+        self._finalize_mutex = threading.RLock()
         self._pending: deque[PromiseProxy] = deque()
-        self._pending_modules: list[Callable[[], Any]] = []
+        self._discoveries: list[Callable[[], None]] = []
         self._tasks = self._registry()
         self._engine: Any = None
         self._backend_cache: tuple[Any, Any] | None = None
@@ -352,9 +351,8 @@ class Celery:
         """
         self._config_source = obj
         self._config_source_silent = silent
-        self.namespace = namespace or self.namespace
         self.configured = False
-        self.conf.set_source(self._load_config, self.namespace)
+        self.conf.set_source(self._load_config, namespace)
         if force:
             self.conf.load()
             return self.conf
@@ -374,6 +372,16 @@ class Celery:
     def config_from_cmdline(self, argv: Iterable[str], namespace: str = "celery") -> None:
         """Settings from a command line: ``worker.concurrency=4``."""
         self.conf.update(self.loader.cmdline_config_parser(argv, namespace))
+
+    @property
+    def namespace(self) -> str | None:
+        """The prefix of setting names in the configuration source, and in ``conf.update``."""
+        found: str | None = self.conf.namespace
+        return found
+
+    @namespace.setter
+    def namespace(self, value: str | None) -> None:
+        self.conf.set_namespace(value)
 
     def add_defaults(self, fun: Any) -> None:
         """Defaults from a dict, or from a function that gives one."""
@@ -409,14 +417,15 @@ class Celery:
         ``tasks``, or ``None`` for the packages themselves. With ``force`` it happens now.
         """
 
-        def discover(*_: Any, **__: Any) -> None:
+        def discover() -> None:
             found = packages() if callable(packages) else packages or []
             self.loader.autodiscover_tasks(list(found), related_name)
 
         if force:
             discover()
             return
-        signals.import_modules.connect(discover, weak=False, sender=self)
+        # Not a receiver of the import_modules signal: its errors would be logged, then raised.
+        self._discoveries.append(discover)
 
     def now(self) -> datetime.datetime:
         """The current time, aware, in the app's time zone."""
@@ -558,6 +567,11 @@ class Celery:
     def oid(self) -> str:
         """An id of this app in this process."""
         return uuid()
+
+    @property
+    def thread_oid(self) -> str:
+        """An id of this app in this thread."""
+        return f"{self.oid}-{threading.get_ident():x}"
 
     @cached_property
     def log(self) -> Any:

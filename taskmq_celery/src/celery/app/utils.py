@@ -267,6 +267,13 @@ class Settings(MutableMapping[str, Any]):
             own["namespace"] = namespace
         self.touch()
 
+    def set_namespace(self, namespace: str | None) -> None:
+        """Understand names with this prefix from now on."""
+        vars(self)["namespace"] = namespace
+        if self._source is not None:
+            vars(self)["_source"] = Source(self._source.source, namespace)
+        self.touch()
+
     def add_defaults(self, defaults: Mapping[str, Any]) -> None:
         """Defaults of an extension; they go before Celery's own."""
         self._extra_defaults.insert(0, {self._name(name): defaults[name] for name in defaults})

@@ -83,6 +83,8 @@ class BaseLoader:
         for _, response in signals.import_modules.send(sender=self.app):
             if isinstance(response, Exception):
                 raise response
+        for discover in list(self.app._discoveries):
+            discover()
         return [self.import_task_module(name) for name in self.default_modules]
 
     def import_task_module(self, module: str) -> Any:
