@@ -209,7 +209,7 @@ def _repr(value: Any) -> str:
 def task_has_custom(task: Any, attr: str) -> bool:
     """Whether ``attr`` of a task is not simply what Celery's own `Task` has: a class of the user
     overrides it, or somebody has patched it there."""
-    for cls in type(task).__mro__:
+    for cls in task.__class__.__mro__:  # not type(): a task may be a proxy
         if cls is object:
             return False
         if attr in vars(cls):
