@@ -9,8 +9,6 @@ Everything is loaded when it is first asked for: importing this package costs ne
 from __future__ import annotations
 
 import importlib
-import re
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,6 +19,11 @@ if TYPE_CHECKING:
     from celery.app.base import Celery
     from celery.app.task import Task
     from celery.canvas import Signature, chain, maybe_signature, signature, subtask
+
+    VERSION: version_info_t
+    VERSION_BANNER: str
+    __version__: str
+    version_info: version_info_t
 
 __all__ = (
     "VERSION",
@@ -42,12 +45,6 @@ __all__ = (
 
 SERIES = "taskmq"
 
-try:
-    # Agrees with what other packages' requirements were compared with when they were installed.
-    __version__ = metadata.version("celery")
-except metadata.PackageNotFoundError:
-    __version__ = "5.6.3+taskmq"
-
 
 class version_info_t(NamedTuple):  # noqa: N801  # Celery's name
     """The parts of the version of Celery that this stands for."""
@@ -59,15 +56,27 @@ class version_info_t(NamedTuple):  # noqa: N801  # Celery's name
     serial: str
 
 
-def _version_info(text: str) -> version_info_t:
+def _version() -> dict[str, Any]:
+    """The version, which is what other packages' requirements were compared with when they were
+    installed. Read when it is asked for: it takes longer than everything else here."""
+    from importlib import metadata  # that is what takes so long
+
+    try:
+        text = metadata.version("celery")
+    except metadata.PackageNotFoundError:
+        text = "5.6.3+taskmq"
     release, _, local = text.partition("+")
-    major, minor, micro = (int(part) for part in re.findall(r"\d+", release)[:3])
-    return version_info_t(major, minor, micro, f"+{local}" if local else "", "")
+    major, minor, micro = (int(part) for part in release.split(".")[:3])
+    info = version_info_t(major, minor, micro, f"+{local}" if local else "", "")
+    return {
+        "VERSION": info,
+        "VERSION_BANNER": f"{text} ({SERIES})",
+        "__version__": text,
+        "version_info": info,
+    }
 
 
-VERSION = version_info = _version_info(__version__)
-VERSION_BANNER = f"{__version__} ({SERIES})"
-
+_VERSIONS = frozenset({"VERSION", "VERSION_BANNER", "__version__", "version_info"})
 _WHERE = {
     "Celery": "celery.app.base",
     "Signature": "celery.canvas",
@@ -96,6 +105,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_WHERE[name]), name)
         globals()[name] = value
         return value
+    if name in _VERSIONS:
+        globals().update(_version())
+        return globals()[name]
     if name in _MODULES:
         return importlib.import_module(f"celery.{name}")
     if name in _NOT_YET:

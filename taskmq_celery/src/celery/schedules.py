@@ -112,7 +112,7 @@ class BaseSchedule:
             return other.nowfun == self.nowfun
         return NotImplemented
 
-    __hash__ = None  # schedules can be changed
+    __hash__ = None  # type: ignore[assignment]  # schedules can be changed
 
 
 class schedule(BaseSchedule):  # noqa: N801  # Celery's name
@@ -266,7 +266,7 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
         super().__init__(**kwargs)
 
     @classmethod
-    def from_string(cls, crontab: str) -> crontab:  # type: ignore[valid-type]  # mypy takes the parameter
+    def from_string(cls, crontab: str) -> crontab:
         """A crontab line in the order of cron: minute, hour, day of month, month, day of week."""
         minute, hour, day_of_month, month_of_year, day_of_week = crontab.split()
         return cls(minute, hour, day_of_week, day_of_month, month_of_year)

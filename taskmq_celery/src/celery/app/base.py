@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from click import ClickException
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
@@ -32,7 +31,6 @@ from celery.local import PromiseProxy, maybe_evaluate
 from celery.utils.dispatch import Signal
 from celery.utils.imports import gen_task_name
 from celery.utils.time import timezone
-from taskmq_celery.engine import close_engine, register_task
 
 from .annotations import prepare as prepare_annotations
 from .autoretry import add_autoretry_behaviour
@@ -156,7 +154,8 @@ class Celery:
         return registry
 
     def _on_register(self, task: tasks_module.Task) -> None:
-        register_task(self, task.name)
+        if self._engine is not None:
+            symbol_by_name("taskmq_celery.engine:register_task")(self, task.name)
 
     # -- this app among others ---------------------------------------------------------------
 
@@ -170,7 +169,8 @@ class Celery:
 
     def close(self) -> None:
         """Release the connection to the store; the next use opens it again."""
-        close_engine(self)
+        if self._engine is not None:
+            symbol_by_name("taskmq_celery.engine:close_engine")(self)
         _deregister_app(self)
 
     def __enter__(self) -> Celery:
@@ -197,8 +197,10 @@ class Celery:
                 standalone_mode=False,
                 default_map={"app": self},
             )
-        except ClickException as error:
-            error.show()
+        except Exception as error:
+            if not hasattr(error, "exit_code"):  # not one of click's
+                raise
+            error.show()  # type: ignore[attr-defined]  # click's have it
             raise SystemExit(error.exit_code) from None
 
     def worker_main(self, argv: list[str] | None = None) -> None:
