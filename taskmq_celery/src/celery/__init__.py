@@ -93,7 +93,17 @@ _WHERE = {
 _MODULES = frozenset(
     {
         *("_state", "app", "apps", "backends", "bin", "canvas", "concurrency", "exceptions"),
-        *("loaders", "local", "platforms", "result", "schedules", "signals", "states", "utils"),
+        *(
+            "loaders",
+            "local",
+            "platforms",
+            "registry",
+            "result",
+            "schedules",
+            "signals",
+            "states",
+            "utils",
+        ),
         "worker",
     }
 )

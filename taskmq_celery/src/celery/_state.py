@@ -45,7 +45,7 @@ _apps: weakref.WeakSet[Celery] = weakref.WeakSet()
 _on_app_finalizers: set[Callable[[Celery], Any]] = set()
 
 _task_join_will_block = threading.local()
-"""Threads in which a task runs: waiting there for another result could wait for ever."""
+"""What somebody decided for a thread; otherwise it depends on whether a worker's task runs."""
 
 
 def set_default_app(app: Celery | None) -> None:
@@ -128,13 +128,18 @@ def _get_active_apps() -> weakref.WeakSet[Celery]:
     return _apps
 
 
-def _set_task_join_will_block(blocks: bool) -> None:
+def _set_task_join_will_block(blocks: bool | None) -> None:
+    """Decide for this thread whether `task_join_will_block`; ``None`` takes that back."""
     _task_join_will_block.value = blocks
 
 
 def task_join_will_block() -> bool:
-    """Whether this thread runs a task, so that it should not wait for another one."""
-    return bool(getattr(_task_join_will_block, "value", False))
+    """Whether a worker's task runs in this thread: waiting for another could wait for ever."""
+    decided: bool | None = getattr(_task_join_will_block, "value", None)
+    if decided is not None:
+        return decided
+    task = get_current_worker_task() if _task_stack.stack else None
+    return task is not None and not task.request.is_eager
 
 
 def enable_trace() -> None:

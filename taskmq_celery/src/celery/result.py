@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from celery import states
-from celery._state import _set_task_join_will_block, app_or_default, task_join_will_block
+from celery._state import (
+    _set_task_join_will_block,
+    _task_join_will_block,
+    app_or_default,
+    task_join_will_block,
+)
 from celery.exceptions import TaskRevokedError, TimeoutError
 from celery.utils.time import maybe_iso8601
 from taskmq_celery.results import revoke
@@ -42,7 +47,7 @@ def assert_will_not_block() -> None:
 @contextmanager
 def allow_join_result() -> Iterator[None]:
     """Let the task in this thread wait for another result meanwhile."""
-    before = task_join_will_block()
+    before = getattr(_task_join_will_block, "value", None)
     _set_task_join_will_block(False)
     try:
         yield
@@ -53,7 +58,7 @@ def allow_join_result() -> Iterator[None]:
 @contextmanager
 def denied_join_result() -> Iterator[None]:
     """Treat this thread as one that runs a task meanwhile."""
-    before = task_join_will_block()
+    before = getattr(_task_join_will_block, "value", None)
     _set_task_join_will_block(True)
     try:
         yield

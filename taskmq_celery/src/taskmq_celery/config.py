@@ -130,6 +130,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 _POOL = "the engine's pools work differently"
 _BROKER = "belongs to the connection to a message broker"
+_LIMIT = "a running task is not interrupted: it runs in a thread"
 _PREFETCH = "the worker decides by itself how much it takes in advance"
 
 NOT_USED: Mapping[str, str] = {
@@ -165,6 +166,8 @@ NOT_USED: Mapping[str, str] = {
     "task_reject_on_worker_lost": "a job whose worker was lost is always run again",
     "task_remote_tracebacks": "remote tracebacks are always kept, as text",
     "task_default_rate_limit": "rate limits are not supported yet",
+    "task_soft_time_limit": _LIMIT,
+    "task_time_limit": _LIMIT,
     "task_send_sent_event": "events are not supported yet",
     "worker_send_task_events": "events are not supported yet",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,

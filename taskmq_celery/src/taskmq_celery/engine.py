@@ -65,7 +65,10 @@ def engine_for(app: Any, **changes: Any) -> taskmq.App:
     conf, built = app.conf, app._engine
     key = (os.getpid(), conf.revision, conf.broker_write_url)
     if built is None or (built.pid, built.revision, built.url) != key:
-        built = app._engine = _build(app, built)
+        with app._finalize_mutex:  # two threads must not make two stores in memory
+            built = app._engine
+            if built is None or (built.pid, built.revision, built.url) != key:
+                built = app._engine = _build(app, built)
     engine: taskmq.App = built.engine
     if changes:
         engine = _app(app, engine.config.replace(**changes), engine.transport)
@@ -89,9 +92,8 @@ def register_task(app: Any, name: str) -> None:
             engine.register(CeleryJob(app, name))
 
 
-def job_named(app: Any, name: str) -> taskmq.Task[..., Any]:
+def job_named(app: Any, engine: taskmq.App, name: str) -> taskmq.Task[..., Any]:
     """The engine's task of that name, known here or not."""
-    engine = engine_for(app)
     return engine.tasks.find(name) or CeleryJob(app, name)
 
 
@@ -118,6 +120,7 @@ def _build(app: Any, before: _Built | None) -> _Built:
         else:
             before.engine.close()
     engine = _app(app, config, transport)
+    engine.transport  # noqa: B018  # opens the store, while no other thread can
     return _Built(os.getpid(), conf.revision, conf.broker_write_url, engine, workers)
 
 

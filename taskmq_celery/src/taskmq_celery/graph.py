@@ -56,12 +56,16 @@ def submit(app: Any, nodes: list[Node]) -> None:
     """
     with translated():
         engine = engine_for(app)
-        stored = engine.submit_many(_calls(app, nodes))
-        if not stored[0].created and len(nodes) == 1:
-            _submit_again(app, engine, nodes[0].message)
+        if len(nodes) == 1:
+            message = nodes[0].message
+            job = job_named(app, engine, message.task)
+            if not engine.submit(call_of(job, message)).created:
+                _submit_again(engine, job, message)
+        else:
+            engine.submit_many(_calls(app, engine, nodes))
 
 
-def _submit_again(app: Any, engine: taskmq.App, message: Message) -> None:
+def _submit_again(engine: taskmq.App, job: taskmq.Task[..., Any], message: Message) -> None:
     """A caller uses an id of its own once more. Celery runs the task again, and so do we: in
     place of a job that is finished, and beside one that is not."""
     store = engine.transport
@@ -71,18 +75,15 @@ def _submit_again(app: Any, engine: taskmq.App, message: Message) -> None:
             store.bury([message.id])
     else:
         message = with_id(message, uuid())
-    engine.submit_many(_calls(app, [Node(message)]))
+    engine.submit(call_of(job, message))
 
 
-def _calls(app: Any, nodes: list[Node]) -> list[taskmq.Call[Any]]:
-    if len(nodes) == 1:
-        message = nodes[0].message
-        return [call_of(job_named(app, message.task), message)]
+def _calls(app: Any, engine: taskmq.App, nodes: list[Node]) -> list[taskmq.Call[Any]]:
     root = nodes[0].message.id
     feeding = {node.parent for node in nodes if not node.immutable}
     return [
         call_of(
-            job_named(app, node.message.task),
+            job_named(app, engine, node.message.task),
             node.message,
             after=_after(node),
             feeds=node.message.id in feeding,

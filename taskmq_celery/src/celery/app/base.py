@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import sys
 import threading
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from .amqp import AMQP
 
 __all__ = ("Celery",)
+
+logger = logging.getLogger(__name__)
 
 ENVVAR_MISSING = (
     "The environment variable {0!r} is not set: it has to name the module with the configuration, "
@@ -264,6 +267,8 @@ class Celery:
         name = name or self.gen_task_name(fun.__name__, fun.__module__)
         if name in self._tasks:
             return self._tasks[name]  # type: ignore[no-any-return]  # a registry holds tasks
+        if options.get("pydantic"):
+            raise NotImplementedError(f"task {name}: pydantic=True is not supported yet")
         base = base or self.Task
         kind = type(
             fun.__name__,
@@ -423,6 +428,11 @@ class Celery:
             found = packages() if callable(packages) else packages or []
             self.loader.autodiscover_tasks(list(found), related_name)
 
+        if packages is None and "DJANGO_SETTINGS_MODULE" in os.environ:
+            logger.warning(
+                "autodiscover_tasks() without packages finds nothing: Django's installed apps are "
+                "not asked yet; pass them, e.g. autodiscover_tasks(lambda: [...])"
+            )
         if force:
             discover()
             return

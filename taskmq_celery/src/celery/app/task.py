@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -563,6 +562,3 @@ def _unpickle_task(name: str, module: str) -> Task:
     __import__(module)
     task: Task = current_app.tasks[name]
     return task
-
-
-logger = logging.getLogger(__name__)

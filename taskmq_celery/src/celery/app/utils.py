@@ -119,6 +119,9 @@ class Settings(MutableMapping[str, Any]):
     # -- reading and writing -----------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Any:
+        changes = self._changes
+        if name in changes:
+            return changes[name]
         value = self._find(self._name(name), _MISSING)
         if value is _MISSING:
             raise KeyError(name)
