@@ -35,7 +35,7 @@ def refused(done: subprocess.CompletedProcess[str], code: int, message: str) -> 
         (["worker", "--autoscale=x"], "Expected an integer. Got 'x' instead"),
         (["worker", "-n", "%z"], "Unknown format %z in 'celery@%z'"),
         (["worker", "-B"], r"an embedded beat \(-B\) is not part of this version yet"),
-        (["worker", "--nope"], "No such option '?--nope"),
+        (["worker", "--nope"], "No such option:? '?--nope"),
         (["call", "x", "-a", "[1"], "'-a' / '--args': Expecting ',' delimiter"),
         (["call", "x", "-a", "{}"], "{} was not an array"),
         (["call", "x", "-k", "[]"], r"\[\] was not an object"),
@@ -61,7 +61,7 @@ def test_wrong_global_options(program: Any, options: list[str], message: str) ->
 @pytest.mark.parametrize("option", ["-A", "--app"])
 def test_the_app_given_too_late(program: Any, option: str) -> None:
     done = program.celery("worker", option, "proj")
-    refused(done, 2, f"No such option '?{option}")
+    refused(done, 2, f"No such option:? '?{option}")
     assert f"You are using `{option}` as an option of the worker sub-command" in done.stderr
     assert f"celery {option} celeryapp worker <...>" in done.stderr
 

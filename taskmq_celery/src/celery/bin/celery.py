@@ -21,6 +21,7 @@ from celery.app.lookup import find_app
 from celery.bin.base import CeleryCommand, CLIContext, option
 from celery.bin.call import call
 from celery.bin.result import result
+from celery.bin.types import ParamType
 from celery.bin.worker import worker
 from celery.exceptions import CeleryCommandException, ImproperlyConfigured
 from celery.loaders import get_loader_cls
@@ -80,7 +81,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-class AppPath(click.ParamType[Any]):
+class AppPath(ParamType):
     """The text after ``-A``. A program that calls ``app.start()`` gives the app itself."""
 
     name = "text"

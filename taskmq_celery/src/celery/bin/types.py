@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click import Context, Parameter, ParamType
+from click import Context, Parameter
 from dateutil.parser import isoparse
 
 from celery.utils.log import mlevel
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+    Choice = click.Choice[str]
+else:
+    # Generic since click 8.2.
+    ParamType, Choice = click.ParamType, click.Choice
 
 __all__ = [
     "AUTOSCALE",
@@ -24,7 +31,7 @@ __all__ = [
 ]
 
 
-class CommaSeparatedList(ParamType[list[str]]):
+class CommaSeparatedList(ParamType):
     """``a,b,c``; blanks around the commas and empty parts do not count."""
 
     name = "comma separated list"
@@ -35,7 +42,7 @@ class CommaSeparatedList(ParamType[list[str]]):
         return [part.strip() for part in str(value).split(",") if part.strip()]
 
 
-class JsonArray(ParamType[list[Any]]):
+class JsonArray(ParamType):
     """A JSON list."""
 
     name = "json array"
@@ -47,7 +54,7 @@ class JsonArray(ParamType[list[Any]]):
         return found
 
 
-class JsonObject(ParamType[dict[str, Any]]):
+class JsonObject(ParamType):
     """A JSON object."""
 
     name = "json object"
@@ -59,7 +66,7 @@ class JsonObject(ParamType[dict[str, Any]]):
         return found
 
 
-def _json(kind: ParamType[Any], value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+def _json(kind: ParamType, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -68,7 +75,7 @@ def _json(kind: ParamType[Any], value: Any, param: Parameter | None, ctx: Contex
         kind.fail(str(error), param, ctx)
 
 
-class ISO8601DateTime(ParamType[datetime.datetime]):
+class ISO8601DateTime(ParamType):
     """An instant such as ``2030-01-31T12:00:00``; without a time zone it is in UTC."""
 
     name = "iso-86091"
@@ -95,7 +102,7 @@ class ISO8601DateTimeOrFloat(ISO8601DateTime):
             return super().convert(value, param, ctx)
 
 
-class LogLevel(click.Choice[str]):
+class LogLevel(Choice):
     """A level's name, in any case, as its number."""
 
     def __init__(self) -> None:
@@ -107,7 +114,7 @@ class LogLevel(click.Choice[str]):
         return mlevel(super().convert(str(value).upper(), param, ctx))
 
 
-class Autoscale(ParamType[tuple[int, int]]):
+class Autoscale(ParamType):
     """``max,min`` or ``max``, as the two numbers in that order."""
 
     name = "<min workers>, <max workers>"
@@ -125,7 +132,7 @@ class Autoscale(ParamType[tuple[int, int]]):
         return max(first, second), min(first, second)
 
 
-class Concurrency(ParamType[Any]):
+class Concurrency(ParamType):
     """A number of slots; ``auto`` and 0 leave it to the worker."""
 
     name = "concurrency"

@@ -20,7 +20,7 @@ from celery.bin.base import (
     handle_preload_options,
     option,
 )
-from celery.bin.types import AUTOSCALE, CONCURRENCY
+from celery.bin.types import AUTOSCALE, CONCURRENCY, Choice
 from celery.exceptions import CeleryCommandException, SecurityError
 from celery.platforms import EX_CANTCREAT, EX_FAILURE, maybe_drop_privileges
 from celery.utils.nodenames import default_nodename, host_format, node_format
@@ -28,7 +28,7 @@ from celery.utils.nodenames import default_nodename, host_format, node_format
 __all__ = ["worker"]
 
 
-class WorkersPool(click.Choice[str]):
+class WorkersPool(Choice):
     """A pool's name, or ``custom`` for the class that ``CELERY_CUSTOM_WORKER_POOL`` names."""
 
     name = "pool"
