@@ -14,6 +14,7 @@ from celery._state import (
     app_or_default,
     task_join_will_block,
 )
+from celery.app.configured import properly_configured
 from celery.exceptions import TaskRevokedError, TimeoutError
 from celery.utils.time import maybe_iso8601
 from taskmq_celery.results import revoke
@@ -293,7 +294,8 @@ class AsyncResult(ResultBase):
         timeout: float | None = None,
     ) -> None:
         """Take the task out: it will not start. One that runs already is asked to stop."""
-        revoke(self.app, [self.id])
+        with properly_configured():
+            revoke(self.app, [self.id])
 
     # -- relatives ---------------------------------------------------------------------------
 

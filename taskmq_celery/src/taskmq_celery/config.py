@@ -18,6 +18,7 @@ from .settings import SETTINGS
 
 __all__ = [
     "NOT_USED",
+    "SettingsError",
     "UnsupportedBackend",
     "UnsupportedBroker",
     "broker_url",
@@ -34,6 +35,10 @@ FOREVER = 10 * 365 * 86_400.0
 NATIVE_SCHEMES = ("memory", "sqlite")
 LATER_SCHEMES = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp", "postgresql", "sqs")
 ENGINE_BACKENDS = ("rpc", "memory", "cache+memory")
+
+
+SettingsError = ConfigError
+"""What every error about a setting is."""
 
 
 class UnsupportedBroker(ConfigError):
@@ -146,7 +151,7 @@ NOT_USED: Mapping[str, str] = {
     "broker_native_delayed_delivery_queue_type": _BROKER,
     "broker_pool_acquire_timeout": _BROKER,
     "broker_pool_limit": _BROKER,
-    "broker_transport_options": _BROKER,
+    "broker_transport_options": f"{_BROKER} (only `lease` is read)",
     "broker_use_ssl": _BROKER,
     "result_backend_transport_options": "results live in the broker's store",
     "result_cache_max": "results are not cached beyond their AsyncResult",
@@ -199,5 +204,12 @@ def unused_settings(conf: Any) -> dict[str, str]:
     return {
         name: reason
         for name, reason in NOT_USED.items()
-        if conf.value_set_for(name) and conf[name] != SETTINGS[name].default
+        if conf.value_set_for(name) and _has_more(name, conf[name])
     }
+
+
+def _has_more(name: str, value: Any) -> bool:
+    """Whether a value says anything that is not the default and has no effect."""
+    if name == "broker_transport_options":
+        return bool(value.keys() - {"lease"})
+    return bool(value != SETTINGS[name].default)

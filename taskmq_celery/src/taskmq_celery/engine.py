@@ -46,14 +46,43 @@ class CeleryJob(taskmq.Task[..., Any]):
         return run_job(self._celery_app._tasks[self.name], ctx, args, kwargs)
 
 
+class CeleryEngine(taskmq.App):
+    """The engine's side of one Celery app."""
+
+    def __init__(self, app: Any, config: taskmq.Config, transport: taskmq.Transport | None) -> None:
+        super().__init__(config, transport=transport)
+        self._celery_app = app
+        accept = tuple(app.conf.accept_content or ())
+        self.add_codec(JsonCodec())
+        for serializer in _serializers(app, accept):
+            self.add_codec(KombuCodec(serializer, accept))
+        if app.finalized:
+            self._register_all()
+
+    def load(self) -> None:
+        """Complete the Celery app: a worker calls this when it starts."""
+        super().load()
+        self._celery_app.finalize(auto=True)
+        self._register_all()
+
+    def _register_all(self) -> None:
+        for name in list(self._celery_app._tasks):
+            self.add_job(name)
+
+    def add_job(self, name: str) -> None:
+        """Make the Celery task of that name known, unless it is."""
+        if name not in self.tasks:
+            self.register(CeleryJob(self._celery_app, name))
+
+
 class _Built(NamedTuple):
     """An engine, what it was made from, and the workers' engines on the same store."""
 
     pid: int
     revision: int
     url: str | None
-    engine: taskmq.App
-    workers: WeakSet[taskmq.App]
+    engine: CeleryEngine
+    workers: WeakSet[CeleryEngine]
 
 
 def engine_for(app: Any, **changes: Any) -> taskmq.App:
@@ -69,9 +98,9 @@ def engine_for(app: Any, **changes: Any) -> taskmq.App:
             built = app._engine
             if built is None or (built.pid, built.revision, built.url) != key:
                 built = app._engine = _build(app, built)
-    engine: taskmq.App = built.engine
+    engine: CeleryEngine = built.engine
     if changes:
-        engine = _app(app, engine.config.replace(**changes), engine.transport)
+        engine = CeleryEngine(app, engine.config.replace(**changes), engine.transport)
         built.workers.add(engine)
     return engine
 
@@ -88,8 +117,7 @@ def register_task(app: Any, name: str) -> None:
     if app._engine is None:
         return
     for engine in (app._engine.engine, *app._engine.workers):
-        if name not in engine.tasks:
-            engine.register(CeleryJob(app, name))
+        engine.add_job(name)
 
 
 def job_named(app: Any, engine: taskmq.App, name: str) -> taskmq.Task[..., Any]:
@@ -112,28 +140,16 @@ def _build(app: Any, before: _Built | None) -> _Built:
     conf = app.conf
     conf.load()  # may change the revision
     config = native_config(conf)
-    transport, workers = None, WeakSet[taskmq.App]()
+    transport, workers = None, WeakSet[CeleryEngine]()
     if before is not None and before.pid == os.getpid():
         if before.engine.config.transport == config.transport:
             # The store stays: what is in memory must not go with a changed setting.
             transport, workers = before.engine.transport, before.workers
         else:
             before.engine.close()
-    engine = _app(app, config, transport)
+    engine = CeleryEngine(app, config, transport)
     engine.transport  # noqa: B018  # opens the store, while no other thread can
     return _Built(os.getpid(), conf.revision, conf.broker_write_url, engine, workers)
-
-
-def _app(app: Any, config: taskmq.Config, transport: taskmq.Transport | None) -> taskmq.App:
-    engine = taskmq.App(config, transport=transport)
-    accept = tuple(app.conf.accept_content or ())
-    engine.add_codec(JsonCodec())
-    for serializer in _serializers(app, accept):
-        engine.add_codec(KombuCodec(serializer, accept))
-    if app.finalized:
-        for name in app._tasks:
-            engine.register(CeleryJob(app, name))
-    return engine
 
 
 def _serializers(app: Any, accept: Sequence[str]) -> list[str]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from celery.backends.base import Backend, DisabledBackend
 from celery.backends.native import NativeBackend
-from celery.exceptions import ImproperlyConfigured
-from taskmq_celery.config import UnsupportedBackend, is_enabled
+from taskmq_celery.config import is_enabled
+
+from .configured import properly_configured
 
 if TYPE_CHECKING:
     from .base import Celery
@@ -24,8 +25,6 @@ def backend_for(app: Celery, spec: Any) -> Backend:
     """The backend that a setting means. Raises `ImproperlyConfigured` for one that is not here."""
     if isinstance(spec, type) and issubclass(spec, Backend):
         return spec(app=app)
-    try:
+    with properly_configured():
         enabled = is_enabled(spec)
-    except UnsupportedBackend as error:
-        raise ImproperlyConfigured(str(error)) from None
     return NativeBackend(app, spec) if enabled else DisabledBackend(app)

@@ -324,9 +324,10 @@ class Celery:
             if auto and not self.autofinalize:
                 raise RuntimeError("Contract breach: app not finalized")
             self.finalized = True
-            _announce_app_finalized(self)
             while self._pending:
                 maybe_evaluate(self._pending.popleft())
+            # What other apps share comes second: a task of one's own keeps its name.
+            _announce_app_finalized(self)
             for task in list(self._tasks.values()):
                 task.bind(self)
             self.on_after_finalize.send(sender=self)

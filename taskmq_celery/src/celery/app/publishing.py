@@ -18,6 +18,8 @@ from celery.utils.saferepr import saferepr
 from taskmq_celery.graph import Node, nodes_of, submit
 from taskmq_celery.message import Message
 
+from .configured import properly_configured
+
 if TYPE_CHECKING:
     from .base import Celery
 
@@ -50,7 +52,8 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
             return _message_behind(app, signature, parent)
 
         nodes = nodes_of(head, links, chain, build)
-    submit(app, nodes)
+    with properly_configured():
+        submit(app, nodes)
     if signals.after_task_publish.receivers:
         for node in nodes:
             _announce(signals.after_task_publish, node.message, headers=node.message.headers)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from celery.app.configured import properly_configured
 from celery.exceptions import TimeoutError
 from taskmq_celery import results
 
@@ -26,7 +27,8 @@ class NativeBackend(Backend):
     _told = False
 
     def get_task_meta(self, task_id: str, cache: bool = True) -> dict[str, Any]:
-        return results.meta(self.app, task_id)
+        with properly_configured():
+            return results.meta(self.app, task_id)
 
     get_task_meta_for = get_task_meta
 
@@ -38,15 +40,17 @@ class NativeBackend(Backend):
         no_ack: bool = True,
         on_interval: Callable[[], Any] | None = None,
     ) -> dict[str, Any]:
-        meta = results.wait(
-            self.app, task_id, timeout=timeout, interval=interval, on_interval=on_interval
-        )
+        with properly_configured():
+            meta = results.wait(
+                self.app, task_id, timeout=timeout, interval=interval, on_interval=on_interval
+            )
         if meta is None:
             raise TimeoutError("The operation timed out.")
         return meta
 
     def forget(self, task_id: str) -> None:
-        results.forget(self.app, task_id)
+        with properly_configured():
+            results.forget(self.app, task_id)
 
     def store_result(
         self,
