@@ -28,6 +28,7 @@ ACTIONS: Mapping[str, float] = {
     "purge": 0.3,
     "lead": 1,
     "jump": 1.5,
+    "set_back": 0.7,
 }
 NEEDED = frozenset({"enqueue", "step", "start"})
 

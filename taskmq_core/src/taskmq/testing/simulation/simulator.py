@@ -186,6 +186,19 @@ class Simulation:
     def _jump(self) -> None:
         self._advance(self.draw.choice((1.1, 2.0, 10.0)) * LEASE)
 
+    def _set_back(self) -> None:
+        """The wall clock is wrong and somebody corrects it; the monotonic one goes on.
+
+        Not while jobs wait for others: whether those are due at the time of their enqueue, which
+        is yet to come, or when their dependencies are met, is for each store to say.
+        """
+        if self._some_job(JobState.WAITING):
+            return
+        seconds = self.draw.choice((0.5, 5.0, 60.0)) * self.draw.random()
+        self.observer.latest = max(self.observer.latest, self.clock.now())
+        self.clock.set(self.clock.now() - seconds)
+        self.journal.add("clock", f"set back by {seconds:.3f} s")
+
     def _wait_until_due(self, at_most: float = math.inf) -> None:
         """Let time pass until exactly the next thing that is due by itself."""
         model, now = self.observer.model, self.clock.now()
@@ -301,6 +314,7 @@ class Simulation:
         "purge": _purge,
         "lead": _lead,
         "jump": _jump,
+        "set_back": _set_back,
     }
 
     # -- tasks ---------------------------------------------------------------------------------

@@ -138,7 +138,8 @@ class StoreSide(TransportWrapper):
 
     def unpark(self, tasks: Sequence[str]) -> int:
         count = super().unpark(tasks)
-        self._check("unpark", count, self._model.unpark(tasks, self._now()))
+        expected = self._model.unpark(tasks, self._now())
+        self._check("unpark", count, expected)
         return count
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
