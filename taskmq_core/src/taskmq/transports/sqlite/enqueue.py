@@ -19,7 +19,7 @@ from taskmq.transport import Enqueued
 from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
 from .statements import ENQUEUE as SQL
 
-__all__ = ["enqueue"]
+__all__ = ["enqueue", "row_of"]
 
 
 class _Stored(msgspec.Struct):
@@ -77,7 +77,7 @@ def _insert(
     (last,) = connection.execute(SQL["last_seq"]).fetchone()
     token = _first_token(now)
     rows = [
-        _row(sealed.envelope, seq, token, now, nodes.get(sealed.envelope.id))
+        row_of(sealed.envelope, seq, token=token, now=now, node=nodes.get(sealed.envelope.id))
         for seq, sealed in enumerate(batch, last + 1)
     ]
     envelopes = [(seq, sealed.data) for seq, sealed in enumerate(batch, last + 1)]
@@ -95,8 +95,8 @@ def _first_token(now: float) -> int:
     return int(now * 1000) << 20 | int.from_bytes(os.urandom(2), "big") << 4
 
 
-def _row(
-    envelope: Envelope, seq: int, token: int, now: float, node: _Node | None
+def row_of(
+    envelope: Envelope, seq: int, *, token: int, now: float, node: _Node | None = None
 ) -> tuple[Any, ...]:
     """The values of statement ``insert_jobs``."""
     eta = envelope.eta

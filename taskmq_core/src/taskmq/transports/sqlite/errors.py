@@ -83,8 +83,9 @@ def salvage(path: Path) -> str:
     """How to save what can still be read."""
     new = path.with_name(f"{path.stem}-saved{path.suffix}")
     return (
-        f"stop all workers, keep a copy, and save what is readable with: "
-        f"sqlite3 {path} .recover | sqlite3 {new}"
+        "stop all workers, keep a copy, and save what is readable with "
+        f"`python -m taskmq.transports.sqlite.salvage {path} {new}` (or with "
+        f"`sqlite3 {path} .recover | sqlite3 {new}`)"
     )
 
 

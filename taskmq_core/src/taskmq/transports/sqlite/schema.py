@@ -15,7 +15,14 @@ from taskmq.transports._files import read_text
 
 from .errors import salvage
 
-__all__ = ["APPLICATION_ID", "VERSION", "check_file", "check_pages", "prepare"]
+__all__ = [
+    "APPLICATION_ID",
+    "VERSION",
+    "check_file",
+    "check_pages",
+    "file_size_by_header",
+    "prepare",
+]
 
 APPLICATION_ID = int.from_bytes(b"tskq", "big")
 """In the file's header, so that a file is known as ours without opening it as a database."""
@@ -71,9 +78,19 @@ def check_file(path: Path) -> bool:
             f"{path} is the database of another application and was not touched; give the store "
             "a file of its own"
         )
+    return size < _size_by_header(header) or size % 512 != 0
+
+
+def file_size_by_header(path: Path) -> int:
+    """How many bytes a database file should have at least; 0 if it is none."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    return _size_by_header(header) if header.startswith(MAGIC) else 0
+
+
+def _size_by_header(header: bytes) -> int:
     page_size = int.from_bytes(header[16:18], "big")
-    pages = int.from_bytes(header[28:32], "big")
-    return size < pages * (65536 if page_size == 1 else page_size) or size % 512 != 0
+    return int.from_bytes(header[28:32], "big") * (65536 if page_size == 1 else page_size)
 
 
 def _read_header(path: Path) -> bytes:
@@ -144,12 +161,16 @@ def prepare(connection: sqlite3.Connection, path: Path, *, patience: float) -> N
     the file proper says from its first moment whose it is.
     """
     if not _is_current(connection, path):
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has no effect on an old file
-        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("BEGIN")
         try:
+            # The first statement of the transaction, since it locks out other writers, creates the
+            # first page of a new file, and must not do that in a transaction of its own: others
+            # would find a file that does not say whose it is. Without effect on an old file.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             _migrate(connection, path)
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
     _use_log(connection, path, patience)

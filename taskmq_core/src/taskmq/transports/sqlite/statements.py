@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskmq.transports._files import load_blocks
 
-__all__ = ["DEPENDENCIES", "ENQUEUE", "QUERY", "REGISTRY", "RESERVE", "SETTLE", "UPKEEP"]
+__all__ = ["DEPENDENCIES", "ENQUEUE", "QUERY", "REGISTRY", "RESERVE", "SALVAGE", "SETTLE", "UPKEEP"]
 
 
 def _load(name: str) -> dict[str, str]:
@@ -16,5 +16,6 @@ ENQUEUE = _load("enqueue")
 QUERY = _load("query")
 REGISTRY = _load("registry")
 RESERVE = _load("reserve")
+SALVAGE = _load("salvage")
 SETTLE = _load("settle")
 UPKEEP = _load("upkeep")

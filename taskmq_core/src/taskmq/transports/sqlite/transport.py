@@ -163,10 +163,11 @@ class SqliteTransport:
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         now = self._clock.now()
-        if not self._database.read(upkeep.is_due, now):
-            return MaintenanceReport()
-        report = self._database.write(upkeep.maintain, now, limit)
-        self._database.write_apart(upkeep.shrink)
+        report = MaintenanceReport()
+        if self._database.read(upkeep.is_due, now):
+            report = self._database.write(upkeep.maintain, now, limit)
+        if self._database.read(upkeep.is_mostly_unused):
+            self._database.write_apart(upkeep.shrink)
         return report
 
     def close(self) -> None:

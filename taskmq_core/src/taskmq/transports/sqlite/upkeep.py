@@ -20,6 +20,7 @@ __all__ = [
     "any_parked",
     "delete",
     "is_due",
+    "is_mostly_unused",
     "maintain",
     "purge",
     "replay",
@@ -76,12 +77,17 @@ def _give_up_forsaken(connection: sqlite3.Connection, now: float, limit: int) ->
     return len(rows)
 
 
-def shrink(connection: sqlite3.Connection) -> None:
-    """Give space back to the file system, a little at a time, once most of the file is unused."""
+def is_mostly_unused(connection: sqlite3.Connection) -> bool:
+    """Whether the file is so much larger than what is in it that it is worth moving pages."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
-    if unused > SHRINK_PAGES and unused > pages // 2:
-        connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
+    return bool(unused > SHRINK_PAGES and unused > pages // 2)
+
+
+def shrink(connection: sqlite3.Connection) -> None:
+    """Give some unused space back to the file system."""
+    # Not execute(): it makes one step, which is one page.
+    connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES})")
 
 
 def _names(connection: sqlite3.Connection, statement: str, *values: object) -> list[str]:

@@ -1,0 +1,56 @@
+-- name: adopt
+-- A job that was made from an envelope without one becomes a dead letter.
+UPDATE jobs SET
+    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?1, dead_reason = 'salvaged'
+WHERE seq = ?2;
+
+-- name: orphans
+-- Envelopes whose job is lost.
+SELECT seq, data FROM envelopes WHERE seq NOT IN (SELECT seq FROM jobs);
+
+-- name: discard_orphans
+-- What belongs to jobs that are lost for good.
+DELETE FROM envelopes WHERE seq NOT IN (SELECT seq FROM jobs);
+
+-- name: discard_results
+-- What belongs to jobs that are lost for good.
+DELETE FROM results WHERE seq NOT IN (SELECT seq FROM jobs);
+
+-- name: discard_edges
+-- What belongs to jobs that are lost for good.
+DELETE FROM edges WHERE child NOT IN (SELECT seq FROM jobs);
+
+-- name: give_up_empty
+-- Unfinished jobs whose envelope is lost cannot run.
+UPDATE jobs SET
+    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?1, dead_reason = 'salvaged',
+    parked_reason = NULL, parked_at = NULL, park_until = NULL
+WHERE phase IN (0, 2, 3, 4) AND seq NOT IN (SELECT seq FROM envelopes);
+
+-- name: fill_empty
+-- A dead letter has an envelope, if only an empty one.
+INSERT INTO envelopes (seq, data)
+SELECT seq, x'' FROM jobs WHERE phase = 1 AND seq NOT IN (SELECT seq FROM envelopes);
+
+-- name: give_up_unlinked
+-- Jobs would wait for ever if what they wait for is lost, or too short if they no longer know it.
+UPDATE jobs SET
+    phase = 1, state = 'FAILED', finished_at = ?1, dead_reason = 'salvaged'
+WHERE phase = 0 AND (
+    dependencies > (SELECT count(*) FROM edges WHERE edges.child = jobs.seq)
+    OR EXISTS (
+        SELECT 1 FROM edges
+        WHERE edges.child = jobs.seq AND edges.met = 0
+        AND edges.parent NOT IN (SELECT id FROM jobs)
+    )
+);
+
+-- name: count_pending
+-- How much is left to wait for.
+UPDATE jobs SET
+    pending = (SELECT count(*) FROM edges WHERE edges.child = jobs.seq AND edges.met = 0)
+WHERE dependencies > 0;
+
+-- name: given_up
+-- The dead letters that this made.
+SELECT count(*) FROM jobs WHERE dead_reason = 'salvaged';

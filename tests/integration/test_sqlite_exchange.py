@@ -1,0 +1,188 @@
+"""The exchange on SQLite: cheap at any depth, silent at rest, exact at its limits."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from taskmq.codec import Payload
+from taskmq.envelope import Envelope, Sealed, seal
+from taskmq.ids import new_id
+from taskmq.states import JobState
+from taskmq.testing import FakeClock
+from taskmq.transport import Ack, Exchange, Reservation, Settlement
+from taskmq.transports.sqlite import from_url, reserve
+
+NULL = Payload("json", b"null")
+
+
+def job(**fields: Any) -> Sealed:
+    values = {"id": new_id(), "task": "demo.task", "queue": "q", **fields}
+    return seal(Envelope(v=1, **values), 1 << 20)
+
+
+def jobs(count: int, **fields: Any) -> list[Sealed]:
+    return [job(**fields) for _ in range(count)]
+
+
+class Store:
+    """A store, and the count of what SQLite does for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = FakeClock()
+        self.path = path
+        self.transport = from_url(f"sqlite:///{path}", clock=self.clock)
+
+    def exchange(
+        self, settlements: list[Settlement] | None = None, limit: int = 10, **queues: int
+    ) -> Exchange:
+        wanted = Reservation(queues=queues or {"q": 1}, worker="w", lease=60.0, limit=limit)
+        return self.transport.exchange(settlements or [], wanted)
+
+    def steps(self) -> int:
+        """Instructions of SQLite's machine for settling ten and reserving ten."""
+        held = self.exchange().deliveries
+        connection: sqlite3.Connection = self.transport._database._writer._connection  # type: ignore[assignment]  # it is open
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        connection.set_progress_handler(count, 1)
+        answer = self.exchange([Ack(delivery, NULL) for delivery in held])
+        connection.set_progress_handler(None, 1)
+        assert len(answer.deliveries) == 10
+        self.transport.settle([Ack(delivery) for delivery in answer.deliveries])
+        return steps
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "jobs.db")
+    yield store
+    store.transport.close()
+
+
+def test_cost_of_an_exchange_does_not_depend_on_what_is_stored(store: Store) -> None:
+    store.transport.enqueue(jobs(100))
+    shallow = store.steps()
+    store.transport.enqueue(jobs(20_000))
+    store.transport.enqueue(jobs(5_000, eta=store.clock.now() + 3600))
+    store.transport.enqueue(jobs(1_000, expires_at=store.clock.now() + 3600))
+    for _ in range(5):
+        held = store.exchange(limit=1000).deliveries
+        store.transport.settle([Ack(delivery, NULL) for delivery in held])
+    assert store.steps() <= shallow * 1.05
+
+
+def test_worker_that_finds_nothing_does_not_write(store: Store) -> None:
+    store.transport.enqueue([job(eta=store.clock.now() + 60)])
+    files = [store.path, store.path.with_name("jobs.db-wal")]
+    before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]
+    for limit in (10, 0):
+        answer = store.exchange(limit=limit)
+        assert answer.deliveries == ()
+        assert answer.next_due_at == store.clock.now() + 60
+    assert store.transport.maintain().purged == 0
+    assert store.transport.unpark(["demo.task"]) == 0
+    assert [(file.stat().st_mtime_ns, file.read_bytes()) for file in files] == before
+
+
+def test_looking_only_says_what_is_there_without_taking_it(store: Store) -> None:
+    store.transport.enqueue([job(priority=3)])
+    assert store.exchange(limit=0) == Exchange(waiting_priority=3)
+    assert len(store.exchange().deliveries) == 1
+
+
+def test_follower_that_asks_for_leadership_does_not_write(store: Store) -> None:
+    assert store.transport.acquire("leader", "a", 60.0)
+    before = store.transport._database.version()
+    assert not store.transport.acquire("leader", "b", 60.0)
+    assert store.transport._database.version() == before
+
+
+def test_more_due_than_an_exchange_looks_after_is_due_at_once_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserve, "TIDY_LIMIT", 10)
+    now = store.clock.now()
+    store.transport.enqueue(jobs(25, eta=now + 1))
+    store.transport.enqueue(jobs(25, eta=now + 1, expires_at=now + 1))
+    store.clock.advance(1)
+    delivered, dropped, rounds = 0, 0, 0
+    while True:
+        answer = store.exchange(limit=100)
+        delivered, dropped = delivered + len(answer.deliveries), dropped + len(answer.dropped)
+        rounds += 1
+        if answer.next_due_at != now + 1:
+            break
+    assert (delivered, dropped) == (25, 25)
+    assert rounds == 3
+
+
+def test_expired_jobs_of_the_top_level_neither_run_nor_hide_the_next(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserve, "TIDY_LIMIT", 1)
+    now = store.clock.now()
+    store.transport.enqueue(jobs(3, queue="a", priority=5, expires_at=now + 1))
+    store.transport.enqueue(jobs(2, queue="b"))
+    store.clock.advance(1)
+    seen = [store.exchange(a=1, b=1) for _ in range(4)]
+    assert [len(answer.dropped) for answer in seen] == [1, 1, 1, 0]
+    assert sum(len(answer.deliveries) for answer in seen) == 2
+
+
+def test_success_leaves_a_small_row_and_no_envelope(store: Store) -> None:
+    store.transport.enqueue(jobs(50, args=_raw("x" * 10_000)))
+    held = store.exchange(limit=50).deliveries
+    store.transport.settle([Ack(delivery, Payload("json", b'"r"')) for delivery in held])
+    (record, *_) = store.transport.get([held[0].job_id])
+    assert record is not None
+    assert (record.state, record.envelope) == (JobState.SUCCEEDED, b"")
+    assert record.result == Payload("json", b'"r"')
+    counts = store.transport._database.read(_counts)
+    assert counts == {"jobs": 50, "envelopes": 0, "results": 50}
+
+
+def test_large_and_binary_values_survive(store: Store) -> None:
+    binary = bytes(range(256)) * 1000
+    (answer,) = store.transport.enqueue([job(args=_raw("ü" * 100_000))])
+    (delivery,) = store.exchange().deliveries
+    store.transport.settle([Ack(delivery, Payload("mine", binary))])
+    (record,) = store.transport.get([answer.job_id])
+    assert record is not None
+    assert record.result == Payload("mine", binary)
+
+
+def test_file_shrinks_after_a_flood(store: Store) -> None:
+    store.transport.enqueue(jobs(2_000, args=_raw("x" * 4_000), result_ttl=0.0))
+    store.transport._database.write_apart(_checkpoint)
+    full = store.path.stat().st_size
+    for _ in range(2):
+        held = store.exchange(limit=1_000).deliveries
+        store.transport.settle([Ack(delivery) for delivery in held])
+    for _ in range(6):
+        store.transport.maintain()
+    store.transport._database.write_apart(_checkpoint)
+    assert store.path.stat().st_size < full / 2
+
+
+def _raw(text: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode([text]))
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _counts(connection: sqlite3.Connection) -> dict[str, int]:
+    return {
+        table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608  # our own names
+        for table in ("jobs", "envelopes", "results")
+    }
