@@ -6,10 +6,15 @@ import os
 import re
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from celery import Celery, _state
+from celery.bin.celery import celery
 
 pytestmark = pytest.mark.integration
 
@@ -20,6 +25,15 @@ def refused(done: subprocess.CompletedProcess[str], code: int, message: str) -> 
     assert len(lines) == 1, done.stderr
     assert re.search(message, lines[0])
     assert done.returncode == code
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
+    """The app of a command line without ``-A``."""
+    made = Celery("default", broker="memory://", set_as_current=False)
+    monkeypatch.setattr(_state, "default_app", made)
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize(
@@ -42,8 +56,10 @@ def refused(done: subprocess.CompletedProcess[str], code: int, message: str) -> 
         (["call", "x", "--eta", "soon"], "'--eta'"),
     ],
 )
-def test_wrong_arguments(program: Any, arguments: list[str], message: str) -> None:
-    refused(program.celery("-A", "proj", *arguments), 2, message)
+def test_wrong_arguments(arguments: list[str], message: str, app: Celery) -> None:
+    done = CliRunner().invoke(celery, arguments)
+    assert done.exit_code == 2
+    assert re.search(f"^Error: .*{message}", done.output, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
