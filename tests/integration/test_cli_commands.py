@@ -2,6 +2,7 @@
 
 import io
 import json
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -288,6 +289,19 @@ def test_inspect_a_waiting_job(run: Run) -> None:
     assert "  queue       default, priority 4\n" in out
     assert "  args        [1,2]\n" in out
     assert "How it stands\n  it is delayed for another 60 min\n  no worker is running\n" in out
+
+
+def test_inspect_a_job_whose_bytes_are_damaged(run: Run) -> None:
+    job_id = submitted(run, "tasks.add", "--args", "[1]")
+    the_app().close()
+    with sqlite3.connect("jobs.db") as connection:
+        connection.execute("UPDATE envelopes SET data = ?", (b"garbage",))
+    connection.close()
+    work()
+    out = run("dlq", "show", job_id).out
+    assert "  dead        malformed\n" in out
+    assert "raw bytes   b'garbage'" in out
+    assert run("inspect", job_id, "--json").json["job"]["envelope"] == "garbage"
 
 
 def test_inspect_a_finished_job(run: Run) -> None:

@@ -32,10 +32,10 @@ def status(arguments: argparse.Namespace) -> int:
         if arguments.json:
             printer.json(snapshot.document())
         else:
-            printer.write(CLEAR if arguments.watch else "")
+            printer.write("" if arguments.watch is None else CLEAR)
             snapshot.show(printer, by_priority=arguments.by_priority)
         printer.flush()
-        if not arguments.watch:
+        if arguments.watch is None:
             return Exit.OK
         time.sleep(arguments.watch)
 
