@@ -67,7 +67,7 @@ class Session:
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
         credit = Credit(self.pool.slots, config.prefetch)
-        self._watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
+        self.watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
         self.loop = Loop(
             app,
             Parts(
@@ -77,7 +77,7 @@ class Session:
                 fetcher=self.fetcher,
                 lookout=self._lookout,
                 running=self._executor.running,
-                turn=self._watchdog.turn if self.pool.inline else self.pool.turn,
+                turn=self.watchdog.turn if self.pool.inline else self.pool.turn,
                 pace=pace,
             ),
             worker=name,
@@ -99,11 +99,11 @@ class Session:
         self.enter()
         self._ticker.start()
         if self.pool.inline:
-            self._watchdog.start()
+            self.watchdog.start()
 
     def enter(self) -> None:
         """Register, and start the pool: all of a start that needs no thread of the worker's own.
-        A simulation leaves it at that, and steps the loop, the keeper and the heartbeat itself."""
+        A simulation leaves it at that, and does itself what the threads would do."""
         self.heartbeat.register()
         self.pool.start(self._executor.execute, self._inbox.put)
 
@@ -122,7 +122,7 @@ class Session:
 
     def _stop_threads(self, timeout: float) -> None:
         self.pool.stop(timeout)
-        self._watchdog.stop()
+        self.watchdog.stop()
         self._ticker.stop()
         self._lookout.stop()
 

@@ -82,10 +82,10 @@ class Watchdog:
         while self._in_turn and not self._stop.is_set():
             before, unstarted = unstarted, self._pool.unstarted()
             if unstarted and unstarted == before:
-                self._give_back()
+                self.give_back()
             self._stop.wait(self._patience)
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
         """Let other workers have what waits; the loop hears of it when it is back."""
         held = self._pool.withdraw()
         kept = [delivery for delivery in held if delivery.yields >= MAX_YIELDS]

@@ -17,6 +17,7 @@ ACTIONS: Mapping[str, float] = {
     "pause": 12,
     "wait_until_due": 6,
     "tick": 8,
+    "give_back": 4,
     "maintain": 3,
     "start": 3,
     "stop": 1,

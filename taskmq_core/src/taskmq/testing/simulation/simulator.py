@@ -279,6 +279,10 @@ class Simulation:
         if self._workers:
             self.draw.choice(self._workers).tick()
 
+    def _give_back(self) -> None:
+        if self._workers:
+            self.draw.choice(self._workers).give_back()
+
     def _stop(self) -> None:
         if self._workers:
             worker = self.draw.choice(self._workers)
@@ -303,6 +307,7 @@ class Simulation:
         "pause": _pause,
         "wait_until_due": _wait_until_due,
         "tick": _tick,
+        "give_back": _give_back,
         "maintain": _maintain,
         "start": _start,
         "stop": _stop,

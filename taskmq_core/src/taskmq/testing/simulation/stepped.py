@@ -70,6 +70,11 @@ class SteppedWorker:
         self._session.keeper.renew()
         self._session.heartbeat.beat()
 
+    def give_back(self) -> None:
+        """What its watchdog does when a task takes long: others may have what waits behind it."""
+        if self.busy:
+            self._session.watchdog.give_back()
+
     @property
     def leases_too_many(self) -> int:
         """How many leases it keeps of jobs that it has neither to run nor to settle."""
