@@ -130,7 +130,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     envvar="SKIP_CHECKS",
     is_flag=True,
     group=GLOBAL,
-    help="Leave out Django's system checks. Any value of the variable SKIP_CHECKS does the same.",
+    help="Leave out Django's system checks, as does SKIP_CHECKS=1 in the environment.",
 )
 @click.pass_context
 def celery(ctx: click.Context, /, app: str | None, **options: Any) -> None:
