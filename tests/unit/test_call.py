@@ -12,7 +12,7 @@ from taskmq import App, Call, Config, ConfigError
 from taskmq.call import Options, instant
 from taskmq.envelope import load
 from taskmq.errors import EncodeError
-from taskmq.task import Task
+from taskmq.tasks import Task
 
 NOW = 1_700_000_000.0
 OPTIONS = st.fixed_dictionaries(

@@ -5,7 +5,7 @@ import pytest
 from taskmq import ConfigError
 from taskmq.errors import UnknownTask
 from taskmq.registry import Registry
-from taskmq.task import FunctionTask
+from taskmq.tasks import FunctionTask
 
 
 def add(x: int, y: int) -> int:

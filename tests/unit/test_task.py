@@ -13,7 +13,7 @@ from taskmq import App, Config, ConfigError, JobState, Retry, Task, current_task
 from taskmq.envelope import load
 from taskmq.errors import TaskNotBound
 from taskmq.result import Result
-from taskmq.task import task_name
+from taskmq.tasks import task_name
 from taskmq.testing import FakeClock
 
 
@@ -314,7 +314,7 @@ def test_coroutines_submit_as_functions_do(app: App) -> None:
 
 def test_a_script_and_its_import_give_the_same_name(tmp_path: Path) -> None:
     code = (
-        "from taskmq.task import task_name\n"
+        "from taskmq.tasks import task_name\n"
         "def outer():\n    def inner(): ...\n    return inner\n"
         "print(task_name(outer), task_name(outer()))\n"
     )

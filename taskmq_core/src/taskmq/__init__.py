@@ -30,7 +30,7 @@ from .errors import (
 from .result import Result
 from .retry import Retry
 from .states import JobState
-from .task import Task
+from .tasks import Task
 from .transport import Transport
 
 __all__ = [

@@ -25,7 +25,7 @@ from .plugins import open_transport
 from .policy import TaskPolicy
 from .registry import Registry
 from .result import Result
-from .task import FunctionTask, Task
+from .tasks import FunctionTask, Task
 from .transport import Enqueued, Transport
 
 __all__ = ["App", "task"]

@@ -26,7 +26,7 @@ from .errors import ConfigError
 
 if TYPE_CHECKING:
     from .result import Result
-    from .task import Task
+    from .tasks import Task
 
 __all__ = ["Call", "Options", "When", "instant"]
 

@@ -15,7 +15,7 @@ from .transport import Delivery
 if TYPE_CHECKING:
     from .app import App
     from .result import Result
-    from .task import Task
+    from .tasks import Task
 
 __all__ = ["TaskContext", "TaskLog", "active_context", "current_app", "current_task"]
 

@@ -44,7 +44,7 @@ from .transport import (
 
 if TYPE_CHECKING:
     from .app import App
-    from .task import Task
+    from .tasks import Task
 
 __all__ = ["Executor", "Outcome", "park_delay"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .checks import nearest
 from .errors import ConfigError, UnknownTask
-from .task import Task
+from .tasks import Task
 
 __all__ = ["Registry"]
 

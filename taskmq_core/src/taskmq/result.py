@@ -22,7 +22,7 @@ from .transport import Listener
 
 if TYPE_CHECKING:
     from .app import App
-    from .task import Task
+    from .tasks import Task
 
 __all__ = ["Result"]
 

@@ -26,7 +26,7 @@ from taskmq.config import Config
 from taskmq.eager import EagerRunner, LeapingClock
 from taskmq.errors import ConfigError
 from taskmq.records import JobFilter, JobRecord
-from taskmq.task import Task
+from taskmq.tasks import Task
 from taskmq.transport import Reservation, Transport
 from taskmq.transports.memory import MemoryTransport
 from taskmq.worker import Worker, WorkerReport
