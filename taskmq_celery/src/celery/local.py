@@ -189,6 +189,8 @@ class PromiseProxy(Proxy):
     """Acts as what ``local(*args, **kwargs)`` returned the first time it was needed."""
 
     __slots__ = (_PENDING, _THING)
+    __module__ = _OfTheObject(__name__, "__module__")
+    __doc__ = _OfTheObject(__doc__, "__doc__")
 
     def _get_current_object(self) -> Any:
         try:

@@ -69,4 +69,4 @@ class KombuCodec:
                 f"({content_type})"
             )
         encoding = registry._encoders[self._serializer].content_encoding  # kombu has no other way
-        return registry.loads(data, content_type, encoding, accept=None)
+        return registry.loads(data, content_type, encoding, accept={content_type})

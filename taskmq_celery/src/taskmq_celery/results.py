@@ -206,12 +206,17 @@ def rebuilt(failure: Failure) -> BaseException:
         return EncodeError(failure.message)
     kind = _class_named(failure.type)
     arguments = tuple(_literal(text) for text in failure.args)
-    for attempt in (arguments, (failure.message,)):
-        try:
-            return kind(*attempt)
-        except Exception:  # noqa: S112  # its constructor wants something else
-            continue
-    return Exception(f"{failure.type}({failure.message})")
+    made = _made(kind, arguments)
+    if made is None or (not arguments and str(made) != failure.message):
+        made = _made(kind, (failure.message,))
+    return made or Exception(f"{failure.type}({failure.message})")
+
+
+def _made(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseException | None:
+    try:
+        return kind(*arguments)
+    except Exception:  # its constructor wants something else
+        return None
 
 
 def _class_named(path: str) -> type[BaseException]:

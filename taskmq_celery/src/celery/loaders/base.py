@@ -191,6 +191,8 @@ def _from_argument(argument: str, namespace: str) -> tuple[str, Any]:
     try:
         if kind in ("list", "tuple", "dict"):
             return full, found.type.to_python(json.loads(text))
+        if kind == "any":
+            return full, int(text) if text.isdigit() else text
         return full, found.type.to_python(text)
     except ValueError as error:
         raise ImproperlyConfigured(f"{argument!r}: {full} wants a {kind} ({error})") from None
