@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
 from taskmq.plugins import open_transport
-from taskmq.records import JobFilter, JobRecord, QueueStats
+from taskmq.records import JobFilter, JobRecord, QueueStats, WorkerRecord
 from taskmq.testing.conformance import Subject
 from taskmq.testing.conformance.subject import FAILURE, text
 from taskmq.transport import (
@@ -121,6 +121,7 @@ class Agreement(RuleBasedStateMachine):
         queues=st.dictionaries(st.sampled_from(QUEUES), st.integers(1, 3), min_size=1),
         limit=st.integers(0, 6),
         lease=st.sampled_from([2.0, 30.0]),
+        worker=st.sampled_from(["w", "v"]),
     )
     def exchange(
         self,
@@ -128,8 +129,9 @@ class Agreement(RuleBasedStateMachine):
         queues: dict[str, int],
         limit: int,
         lease: float,
+        worker: str,
     ) -> None:
-        wanted = Reservation(queues=queues, worker="w", lease=lease, limit=limit)
+        wanted = Reservation(queues=queues, worker=worker, lease=lease, limit=limit)
         ours, theirs = self._settlements(settling)
         expected, actual = self.model.exchange(ours, wanted), self.real.exchange(theirs, wanted)
         assert list(actual.settled) == list(expected.settled)
@@ -188,6 +190,20 @@ class Agreement(RuleBasedStateMachine):
     @rule(tasks=st.lists(st.sampled_from(["demo.x", "demo.y", "demo.task"]), max_size=2))
     def unpark(self, tasks: list[str]) -> None:
         self._alike(lambda store: store.unpark(tasks))
+
+    @rule(name=st.sampled_from(["w", "v"]))
+    def worker_dies(self, name: str) -> None:
+        worker = WorkerRecord(
+            id=name,
+            queues=QUEUES,
+            pool="threads",
+            concurrency=1,
+            started_at=self.clock.now(),
+            heartbeat_at=self.clock.now(),
+            heartbeat_interval=1.0,
+        )
+        self._alike(lambda store: store.register(worker))
+        self._alike(lambda store: store.reclaim(worker))
 
     @rule()
     def maintain(self) -> None:

@@ -10,14 +10,19 @@ from .codec import Payload
 from .states import JobState
 
 __all__ = [
+    "WORKER_MEMORY",
     "Failure",
     "HistoryEntry",
     "JobFilter",
     "JobRecord",
     "MaintenanceReport",
+    "ProcessMark",
     "QueueStats",
     "WorkerRecord",
 ]
+
+WORKER_MEMORY = 86_400.0
+"""Seconds of silence after which `maintain` drops a worker's entry."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +117,18 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     ready_by_priority: dict[int, int] = {}
 
 
+class ProcessMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells a process from every other one that ever had its number. Two marks with the same
+    ``boot`` and ``namespaces`` are of processes that can see each other."""
+
+    boot: str
+    """Of the machine's last start."""
+    namespaces: str
+    """In which the number and the start mean anything: two containers have different ones."""
+    started: int
+    """When the process began, in ticks since the boot."""
+
+
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as it last described itself."""
 
@@ -124,6 +141,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval: float
     host: str = ""
     pid: int = 0
+    process: ProcessMark | None = None
+    """``None`` where the system cannot say, and while two workers share the name."""
     running: int = 0
     processed: int = 0
     tasks: tuple[str, ...] = ()
@@ -132,6 +151,11 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     def is_stale(self, now: float) -> bool:
         """Whether it has been silent for longer than three heartbeats, and at least 30 s."""
         return now - self.heartbeat_at > max(3 * self.heartbeat_interval, 30.0)
+
+    def is_same_run(self, other: WorkerRecord) -> bool:
+        """Whether both describe the same worker in the same process, however long ago."""
+        mine = (self.id, self.started_at, self.pid, self.process)
+        return mine == (other.id, other.started_at, other.pid, other.process)
 
 
 class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,3 +167,5 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
     purged: int = 0
     keys_purged: int = 0
+    workers_forgotten: int = 0
+    """Entries of the registry that were silent for a day."""

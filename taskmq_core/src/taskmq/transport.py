@@ -24,8 +24,9 @@ Details that all stores decide alike:
   reclaimed and replayed jobs do not queue up again at the end.
 * *Visibility.* ``visible_at`` is the later of now and ``eta`` at enqueue and when dependencies
   are met; now + delay after `RetryLater`, `Nack`, `Defer`; now after unpark and replay; the lease's
-  end after a reclaim; unchanged by `Release`. A job is reservable from ``visible_at`` on, expired
-  from ``expires_at`` on, and a lease is over from ``lease_until`` on: each instant included.
+  end after a reclaim, or now if that is earlier; unchanged by `Release`. A job is reservable from
+  ``visible_at`` on, expired from ``expires_at`` on, and a lease is over from ``lease_until`` on:
+  each instant included.
 * *Together.* Housekeeping takes back ended leases first and drops expired jobs then. Jobs that
   expire in one step, or are revoked in one call, all end so, although one may wait for another.
 * *Stopping.* A running job that was revoked never goes back to its queue: a retry, nack, defer,
@@ -377,8 +378,19 @@ class WorkerRegistry(Protocol):
 
     def deregister(self, worker_id: str) -> None: ...
 
+    def reclaim(self, worker: WorkerRecord) -> int:
+        """Take back the running jobs of a worker whose process is known to have ended, without
+        waiting for their leases, and drop its entry; how many there were.
+
+        They count as reclaims, as with an ended lease, and are visible now. Nothing happens, and
+        the answer is 0, unless the registry still has the entry of this very worker
+        (``started_at``, ``pid`` and ``process``): several may call it, and its successor may have
+        taken its name.
+        """
+
     def workers(self) -> list[WorkerRecord]:
-        """Every worker that registered and did not leave, by id; stale ones included."""
+        """Every worker that registered and did not leave, by id; stale ones included, until
+        `maintain` drops those that have been silent for a day."""
 
     def unpark(self, tasks: Sequence[str]) -> int:
         """Make parked jobs of these tasks visible at once; how many there were."""
@@ -402,7 +414,8 @@ class Transport(Producer, Reserver, JobStore, DeadLetters, WorkerRegistry, Named
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         """Housekeeping, at most ``limit`` jobs of each kind: take back ended leases, drop
-        expired jobs, dead-letter jobs parked for too long, delete what is past its retention.
+        expired jobs, dead-letter jobs parked for too long, delete what is past its retention,
+        drop the entries of workers that were silent for a day.
         Any process may call it at any time, several at once too."""
 
     def close(self) -> None:

@@ -104,6 +104,9 @@ class TransportWrapper:
     def deregister(self, worker_id: str) -> None:
         self.around("deregister", lambda: self.inner.deregister(worker_id))
 
+    def reclaim(self, worker: WorkerRecord) -> int:
+        return self.around("reclaim", lambda: self.inner.reclaim(worker))
+
     def workers(self) -> list[WorkerRecord]:
         return self.around("workers", lambda: self.inner.workers())
 

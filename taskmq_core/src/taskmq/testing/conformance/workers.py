@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from taskmq.records import WorkerRecord
+from taskmq.records import ProcessMark, WorkerRecord
+from taskmq.states import Event, JobState
+from taskmq.transport import Ack, Settled
 
 from .case import case
 from .checks import equal
@@ -23,6 +25,7 @@ def _worker(subject: Subject, name: str) -> WorkerRecord:
         heartbeat_interval=10.0,
         host="host-ü",
         pid=4711,
+        process=ProcessMark(boot="b-1", namespaces="n-1", started=2**40),
         running=2,
         processed=10,
         tasks=("demo.a", "demo.b"),
@@ -72,3 +75,82 @@ def silent_worker_stays_listed(subject: Subject) -> None:
     subject.transport.maintain()
     (worker,) = subject.transport.workers()
     equal(worker.is_stale(subject.clock.now()), True, "stale")
+
+
+@case()
+def worker_that_was_silent_for_a_day_is_forgotten(subject: Subject) -> None:
+    """`maintain` drops entries that nobody renewed for a day, and no others."""
+    subject.transport.register(_worker(subject, "a"))
+    subject.clock.advance(40_000)
+    alive = _worker(subject, "b")
+    subject.transport.register(alive)
+    subject.clock.advance(46_400)
+    equal(subject.transport.maintain().workers_forgotten, 1, "forgotten")
+    equal(subject.transport.workers(), [alive], "workers")
+
+
+@case()
+def jobs_of_a_worker_that_is_gone_are_taken_back_at_once(subject: Subject) -> None:
+    """`reclaim` takes every running job of one worker back, long before its leases end, in the
+    place that it had, and the entry goes."""
+    ids = subject.add_many(3)
+    worker = _worker(subject, "worker-1")
+    subject.transport.register(worker)
+    lost = subject.hold(ids[:2])
+    subject.take(ids[2], worker="worker-2")
+    equal(subject.open().reclaim(worker), 2, "jobs taken back")
+    equal(subject.transport.workers(), [], "workers")
+    equal(subject.settle(*map(Ack, lost)), [Settled.LEASE_LOST] * 2, "settlements of the lost")
+    again = subject.hold(ids[:2], worker="worker-2")
+    equal([(d.reclaims, d.deliveries) for d in again], [(1, 2)] * 2, "reclaims and deliveries")
+    subject.expect(ids[2], JobState.RUNNING, "that another worker holds")
+
+
+@case()
+def job_taken_back_from_a_worker_is_visible_now(subject: Subject) -> None:
+    """What `reclaim` took back is visible from that moment on, and its history says why."""
+    job_id = subject.add()
+    worker = _worker(subject, "worker-1")
+    subject.transport.register(worker)
+    subject.take(job_id)
+    subject.clock.advance(5)
+    subject.transport.reclaim(worker)
+    record = subject.expect(job_id, JobState.QUEUED, "after a reclaim")
+    equal(record.visible_at, subject.clock.now(), "visible_at")
+    equal([entry.event for entry in record.history], [Event.RECLAIM.value], "history")
+
+
+@case()
+def reclaim_from_a_worker_counts_like_an_ended_lease(subject: Subject) -> None:
+    """The ceiling, ``on_receipt`` and a request to stop hold for `reclaim` as for a lease."""
+    last = subject.add(max_deliveries=1)
+    once = subject.add(ack="on_receipt")
+    revoked = subject.add()
+    worker = _worker(subject, "worker-1")
+    subject.transport.register(worker)
+    subject.hold([last, once, revoked])
+    subject.transport.revoke([revoked])
+    equal(subject.transport.reclaim(worker), 3, "jobs taken back")
+    for job_id in (last, once):
+        record = subject.expect(job_id, JobState.FAILED, "after its last delivery was lost")
+        equal(record.dead_reason, "worker_lost", "reason")
+    subject.expect(revoked, JobState.REVOKED, "that was asked to stop")
+
+
+@case()
+def only_the_worker_that_is_gone_is_reclaimed_from(subject: Subject) -> None:
+    """A successor under the same name keeps its jobs, and a second `reclaim` does nothing."""
+    job_id = subject.add()
+    gone = _worker(subject, "worker-1")
+    subject.transport.register(gone)
+    subject.clock.advance(1)
+    successor = _worker(subject, "worker-1")
+    subject.transport.register(successor)
+    subject.take(job_id)
+    other = msgspec.structs.replace(successor, process=None)
+    for who in (gone, other, _worker(subject, "unknown")):
+        equal(subject.transport.reclaim(who), 0, "jobs taken back")
+    subject.expect(job_id, JobState.RUNNING, "of a living worker")
+    later = msgspec.structs.replace(successor, heartbeat_at=subject.clock.now() + 1, running=9)
+    equal(subject.transport.reclaim(later), 1, "by an older or newer description of itself")
+    equal(subject.transport.reclaim(later), 0, "jobs taken back twice")

@@ -13,7 +13,7 @@ from .job import Job
 from .settle import lose
 from .store import Store
 
-__all__ = ["drop_expired", "reclaim", "reserve", "tidy", "top_priority"]
+__all__ = ["drop_expired", "reclaim", "reclaim_from", "reserve", "tidy", "top_priority"]
 
 
 def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:
@@ -30,10 +30,23 @@ def reclaim(store: Store, queue: str, now: float, limit: int | None = None) -> l
     """Take back the jobs whose lease has ended."""
     taken = [store.jobs[id] for id in store.lanes[queue].leased.due(now, limit)]
     for job in taken:
-        job.parked_reason = job.parked_at = job.park_ttl = None
-        ended_at = now if job.lease_until is None else job.lease_until
-        lose(store, job, Event.RECLAIM, now, visible_at=ended_at, why="its lease ended")
+        _take_back(store, job, now, "its lease ended")
     return taken
+
+
+def reclaim_from(store: Store, worker_id: str, now: float) -> int:
+    """Take back whatever a worker holds; how many jobs."""
+    leased = (store.jobs[id] for lanes in store.lanes.values() for id in lanes.leased)
+    held = [job for job in leased if job.worker == worker_id]
+    for job in held:
+        _take_back(store, job, now, "its worker is gone")
+    return len(held)
+
+
+def _take_back(store: Store, job: Job, now: float, why: str) -> None:
+    job.parked_reason = job.parked_at = job.park_ttl = None
+    visible_at = now if job.lease_until is None else min(now, job.lease_until)
+    lose(store, job, Event.RECLAIM, now, visible_at=visible_at, why=why)
 
 
 def drop_expired(

@@ -28,7 +28,7 @@ from taskmq.turns import Turns
 from . import dependencies, endings, upkeep
 from .enqueue import enqueue
 from .listener import MemoryListener
-from .reserve import reserve, tidy, top_priority
+from .reserve import reclaim_from, reserve, tidy, top_priority
 from .settle import settle
 from .store import Lease, Store
 
@@ -220,6 +220,14 @@ class MemoryTransport:
     @_atomic
     def deregister(self, worker_id: str) -> None:
         self._store.workers.pop(worker_id, None)
+
+    @_atomic
+    def reclaim(self, worker: WorkerRecord) -> int:
+        entry = self._store.workers.get(worker.id)
+        if entry is None or not entry.is_same_run(worker):
+            return 0
+        del self._store.workers[worker.id]
+        return reclaim_from(self._store, worker.id, self._clock.now())
 
     @_atomic
     def workers(self) -> list[WorkerRecord]:

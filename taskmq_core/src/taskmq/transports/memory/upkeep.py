@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from taskmq.records import JobFilter, MaintenanceReport, QueueStats
+from taskmq.records import WORKER_MEMORY, JobFilter, MaintenanceReport, QueueStats
 
 from . import endings
 from .job import Job
@@ -36,7 +36,16 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
         dead=len(forsaken) + sum(job.dead_reason is not None for job in reclaimed),
         purged=len(past),
         keys_purged=len(ended_keys),
+        workers_forgotten=_forget_workers(store, now - WORKER_MEMORY),
     )
+
+
+def _forget_workers(store: Store, since: float) -> int:
+    """Drop the entries of those that were not heard since."""
+    silent = [id for id, worker in store.workers.items() if worker.heartbeat_at <= since]
+    for worker_id in silent:
+        del store.workers[worker_id]
+    return len(silent)
 
 
 def stats_of(store: Store, queue: str) -> QueueStats:

@@ -8,9 +8,10 @@ import msgspec
 
 from taskmq.records import WorkerRecord
 
+from .reserve import reclaim_from
 from .statements import REGISTRY as SQL
 
-__all__ = ["acquire", "deregister", "holder", "register", "surrender", "workers"]
+__all__ = ["acquire", "deregister", "holder", "reclaim", "register", "surrender", "workers"]
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerRecord).decode
@@ -24,6 +25,15 @@ def register(connection: Connection, worker: WorkerRecord) -> None:
 def deregister(connection: Connection, worker_id: str) -> None:
     """See `taskmq.transport.WorkerRegistry.deregister`."""
     connection.execute(SQL["deregister"], (worker_id,))
+
+
+def reclaim(connection: Connection, worker: WorkerRecord, now: float) -> int:
+    """See `taskmq.transport.WorkerRegistry.reclaim`."""
+    row = connection.execute(SQL["entry"], (worker.id,)).fetchone()
+    if row is None or not _decode(row[0]).is_same_run(worker):
+        return 0
+    deregister(connection, worker.id)
+    return reclaim_from(connection, worker.id, now)
 
 
 def workers(connection: Connection) -> list[WorkerRecord]:

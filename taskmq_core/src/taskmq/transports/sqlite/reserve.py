@@ -18,7 +18,7 @@ from .settle import lose, write_back
 from .statements import RESERVE as SQL
 from .statements import SETTLE
 
-__all__ = ["Survey", "drop_expired", "reclaim", "reserve", "survey"]
+__all__ = ["Survey", "drop_expired", "reclaim", "reclaim_from", "reserve", "survey"]
 
 TIDY_LIMIT = 5_000
 """How many jobs of each kind and queue one exchange looks after: what a transaction, for which
@@ -101,14 +101,26 @@ def _tidy(connection: sqlite3.Connection, queues: Iterable[str], now: float) -> 
 
 def reclaim(connection: sqlite3.Connection, queue: str, now: float, limit: int) -> list[Row]:
     """Take back jobs whose lease has ended."""
-    seqs = [seq for (seq,) in connection.execute(SQL["overdue"], (queue, now, limit)).fetchall()]
+    seqs = connection.execute(SQL["overdue"], (queue, now, limit)).fetchall()
+    return _take_back(connection, seqs, now, "its lease ended")
+
+
+def reclaim_from(connection: sqlite3.Connection, worker_id: str, now: float) -> int:
+    """Take back whatever a worker holds; how many jobs."""
+    seqs = connection.execute(SQL["held_by"], (worker_id,)).fetchall()
+    return len(_take_back(connection, seqs, now, "its worker is gone"))
+
+
+def _take_back(
+    connection: sqlite3.Connection, seqs: list[tuple[int]], now: float, why: str
+) -> list[Row]:
     if not seqs:
         return []
-    rows = list(load(connection, seqs).values())
+    rows = list(load(connection, [seq for (seq,) in seqs]).values())
     for row in rows:
         row.unpark()
-        ended_at = now if row.due_at is None else row.due_at
-        lose(row, Event.RECLAIM, now, visible_at=ended_at, why="its lease ended")
+        visible_at = now if row.due_at is None else min(now, row.due_at)
+        lose(row, Event.RECLAIM, now, visible_at=visible_at, why=why)
     write_back(connection, rows, now)
     return rows
 

@@ -140,6 +140,9 @@ class SqliteTransport:
     def deregister(self, worker_id: str) -> None:
         self._database.write(registry.deregister, worker_id)
 
+    def reclaim(self, worker: WorkerRecord) -> int:
+        return self._database.write(registry.reclaim, worker, self._clock.now())
+
     def workers(self) -> list[WorkerRecord]:
         return self._database.read(registry.workers)
 

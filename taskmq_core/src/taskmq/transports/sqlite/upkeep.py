@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from taskmq.envelope import Sealed
-from taskmq.records import MaintenanceReport
+from taskmq.records import WORKER_MEMORY, MaintenanceReport
 from taskmq.states import Event
 
 from . import dependencies
 from .reserve import drop_expired, reclaim
 from .rows import DEAD, FINISHED, RUNNING, Row, json_of, json_of_numbers, load
 from .settle import give_up, replace, write_back
-from .statements import SETTLE
+from .statements import REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
 __all__ = [
@@ -46,7 +46,9 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
             every += instants("next_timed", phase, queue)
     for queue in _names(connection, "expiring_queues"):
         every += instants("next_expiry", queue)
-    return any(at <= now for at in every)
+    if any(at <= now for at in every):
+        return True
+    return bool(connection.execute(REGISTRY["silent"], (now - WORKER_MEMORY,)).fetchone()[0])
 
 
 def maintain(connection: sqlite3.Connection, now: float, limit: int) -> MaintenanceReport:
@@ -65,6 +67,7 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
         dead=forsaken + sum(row.dead_reason is not None for row in reclaimed),
         purged=purged,
         keys_purged=connection.execute(SQL["retire_keys"], (now, limit)).rowcount,
+        workers_forgotten=connection.execute(REGISTRY["forget"], (now - WORKER_MEMORY,)).rowcount,
     )
 
 

@@ -10,6 +10,18 @@ DELETE FROM workers WHERE id = ?;
 -- Every worker, by id.
 SELECT record FROM workers ORDER BY id;
 
+-- name: entry
+-- What one worker said of itself.
+SELECT record FROM workers WHERE id = ?;
+
+-- name: silent
+-- Whether there is a worker that was not heard since an instant.
+SELECT EXISTS (SELECT 1 FROM workers WHERE json_extract(record, '$.heartbeat_at') <= ?);
+
+-- name: forget
+-- Drop the workers that were not heard since an instant.
+DELETE FROM workers WHERE json_extract(record, '$.heartbeat_at') <= ?;
+
 -- name: holder
 -- Who has a named lease at an instant.
 SELECT owner FROM leases WHERE name = ? AND expires_at > ?;

@@ -76,6 +76,10 @@ SELECT seq FROM jobs
 WHERE phase = 4 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
 ORDER BY due_at LIMIT ?3;
 
+-- name: held_by
+-- The running jobs of a worker. (All running jobs are looked at: there are few.)
+SELECT seq FROM jobs WHERE phase = 4 AND due_at IS NOT NULL AND worker = ?;
+
 -- name: expired
 -- The jobs of a queue that nobody started in time.
 SELECT seq, id, task FROM jobs
