@@ -75,9 +75,9 @@ def test_closed_listener_is_forgotten() -> None:
 
 
 def test_hundred_thousand_jobs_are_no_burden() -> None:
-    """Loose bound: quadratic code would take minutes."""
+    """Loose bound on processor time: quadratic code would take minutes."""
     subject = _subject()
-    started = time.perf_counter()
+    started = time.process_time()
     later = subject.clock.now() + 1_000
     subject.transport.enqueue([subject.job(priority=n % 3) for n in range(50_000)])
     subject.transport.enqueue([subject.job(eta=later + n % 7) for n in range(50_000)])
@@ -87,7 +87,7 @@ def test_hundred_thousand_jobs_are_no_burden() -> None:
             subject.settle(*(Ack(delivery) for delivery in held))
         subject.clock.advance(1_010)
     assert subject.transport.stats() == []
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_reservations_given_back_leave_nothing_behind() -> None:
