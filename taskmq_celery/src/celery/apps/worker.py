@@ -165,8 +165,8 @@ def _say(message: str) -> None:
     stream = sys.__stdout__
     if stream is None:
         return
-    with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
-        stream.flush()
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        stream.flush()  # closed, nobody reads it, or the signal came in the middle of a flush
     with contextlib.suppress(OSError, ValueError):
         os.write(stream.fileno(), f"{message}\n".encode(errors="replace"))
 
