@@ -1,6 +1,7 @@
 """What a worker tells the registry, and how it keeps what it has."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,3 +101,23 @@ def test_a_long_job_in_the_solo_pool_keeps_its_lease_too(run_worker: Start) -> N
     run_worker(app)
     assert job.get(DEADLINE) > 0  # it was alive meanwhile
     assert job.info["deliveries"] == 1
+
+
+def test_a_job_that_is_revoked_while_it_runs_is_told_within_a_second(run_worker: Start) -> None:
+    app = App(Config(transport="memory://", lease=60.0))
+    begun, go = threading.Event(), threading.Event()
+
+    @app.task
+    def long() -> None:
+        begun.set()
+        while True:
+            current_task().check_cancelled()
+            go.wait(0.01)
+
+    job = long.delay()
+    run_worker(app)
+    assert begun.wait(DEADLINE)
+    revoked_at = time.monotonic()
+    job.revoke()
+    assert job.wait(DEADLINE) == JobState.REVOKED
+    assert time.monotonic() - revoked_at < 1.5  # two looks half a second apart, and a busy machine

@@ -101,6 +101,13 @@ def test_a_cancelled_task_stops_at_its_next_check() -> None:
         made.check_cancelled()
 
 
+def test_a_task_that_lost_its_lease_is_told_so() -> None:
+    made = context(FakeClock())
+    made.cancelled = made.lease_lost = True
+    with pytest.raises(JobCancelled, match="the lease of job J1 was lost: it runs elsewhere"):
+        made.check_cancelled()
+
+
 def test_log_records_carry_the_job(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         context(FakeClock()).log.info("sending", to="a@b.com", message="a field of that name")

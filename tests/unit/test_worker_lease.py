@@ -10,7 +10,7 @@ from taskmq.envelope import load
 from taskmq.errors import TransportUnavailable
 from taskmq.testing import FakeClock
 from taskmq.transport import Ack, Delivery, Reservation
-from taskmq.worker.lease import LeaseKeeper
+from taskmq.worker.lease import RENEW_EVERY, LeaseKeeper
 
 LEASE = 30.0
 
@@ -91,6 +91,7 @@ def test_a_lost_lease_cancels_the_task(caplog: pytest.LogCaptureFixture) -> None
     lose(bench)
     bench.keeper.renew()
     assert context.cancelled
+    assert context.lease_lost
     assert bench.recalled == list(bench.deliveries)
     assert f"lost the lease of job {bench.jobs[0].id} (task noop is running" in caplog.text
     caplog.clear()
@@ -125,7 +126,64 @@ def test_a_revoked_job_cancels_the_task() -> None:
     bench.clock.advance(LEASE / 3)
     bench.keeper.renew()
     assert context.cancelled
+    assert not context.lease_lost
     assert len(bench.keeper) == 1  # held until it is settled
+
+
+def test_a_check_finds_a_revoked_job_without_a_renewal() -> None:
+    bench = Bench(jobs=2)
+    context, other = map(bench.start, bench.deliveries)
+    before = bench.lease_until()
+    bench.jobs[0].revoke()
+    bench.keeper.check()
+    assert not context.cancelled  # it may be done in a moment
+    bench.keeper.check()
+    assert (context.cancelled, context.lease_lost, other.cancelled) == (True, False, False)
+    assert bench.recalled == [bench.deliveries[0]]
+    bench.keeper.check()
+    assert len(bench.recalled) == 1  # told once
+    assert bench.lease_until() == before
+
+
+def test_a_check_finds_a_lost_lease() -> None:
+    bench = Bench()
+    context = bench.start(bench.deliveries[0])
+    lose(bench)
+    bench.keeper.check()
+    bench.keeper.check()
+    assert context.lease_lost
+    assert len(bench.keeper) == 0
+
+
+def test_a_check_asks_nothing_about_short_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr(bench.transport, "check", None)  # calling it would raise
+    bench.keeper.check()
+    bench.keeper.let_go([Ack(bench.deliveries[0])])
+    bench.keeper.hold(bench.reserve(1))
+    bench.keeper.check()
+    assert bench.recalled == []
+
+
+def test_a_check_waits_for_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+
+    def fail(deliveries: object) -> object:
+        raise TransportUnavailable("gone")
+
+    bench.keeper.check()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.transport, "check", fail)
+        bench.keeper.check()
+    assert len(bench.keeper) == 1
+
+
+def test_no_lease_gets_older_than_a_third() -> None:
+    bench = Bench()
+    for _ in range(100):
+        bench.clock.advance(LEASE * RENEW_EVERY)
+        assert bench.lease_until() - bench.clock.now() >= LEASE * 2 / 3 - 0.001
+        bench.keeper.renew()
 
 
 def test_a_settlement_that_overtakes_the_renewal_is_no_loss(

@@ -42,6 +42,10 @@ class TaskContext:
     ``attempt`` counts from 1 and is raised by retries; ``deliveries`` counts hand-outs;
     ``deadline`` is the epoch second by which the task should have finished (``None`` without a
     timeout): sync code is not interrupted, it looks at `remaining` itself.
+
+    ``cancelled`` turns true when the job was revoked, or when its lease was lost: then
+    ``lease_lost`` is true as well, the job belongs to another worker, and whatever becomes of it
+    here is refused by the store.
     """
 
     __slots__ = (
@@ -52,6 +56,7 @@ class TaskContext:
         "deadline",
         "delivery",
         "envelope",
+        "lease_lost",
         "started_at",
         "worker",
     )
@@ -72,6 +77,7 @@ class TaskContext:
         self.worker = worker
         self.clock = clock
         self.cancelled = False
+        self.lease_lost = False
         self.started_at = clock.now()
         self.deadline = None if envelope.timeout is None else self.started_at + envelope.timeout
         self._extend = extend
@@ -138,6 +144,8 @@ class TaskContext:
 
     def check_cancelled(self) -> None:
         """Cancellation point: raises `JobCancelled` once the job was revoked or the lease lost."""
+        if self.lease_lost:
+            raise JobCancelled(f"the lease of job {self.id} was lost: it runs elsewhere")
         if self.cancelled:
             raise JobCancelled(f"job {self.id} was cancelled")
 

@@ -198,7 +198,8 @@ class Executor:
         if task.hooks:
             _call_hook(task, "after_return", context, _state_after(settlement))
         if self._emitter.active:
-            self._report(settlement, delivery, envelope, runtime)
+            reason = "lease_lost" if context.lease_lost else "revoked"
+            self._report(settlement, delivery, envelope, runtime, reason=reason)
         return Outcome(settlement, runtime)
 
     # -- after the task ----------------------------------------------------------------------
@@ -306,7 +307,13 @@ class Executor:
     # -- events ------------------------------------------------------------------------------
 
     def _report(
-        self, settlement: Settlement, delivery: Delivery, envelope: Envelope, runtime: float
+        self,
+        settlement: Settlement,
+        delivery: Delivery,
+        envelope: Envelope,
+        runtime: float,
+        *,
+        reason: str,
     ) -> None:
         attempt = delivery.attempt
         if isinstance(settlement, Ack):
@@ -331,7 +338,7 @@ class Executor:
         elif isinstance(settlement, Defer):
             self._emit(JobDeferred, delivery, envelope, reason="deferred", parked=False)
         elif isinstance(settlement, Revoke):
-            self._drop(delivery, "revoked", envelope)
+            self._drop(delivery, reason, envelope)
 
     def _emit(
         self, kind: Callable[..., Event], delivery: Delivery, envelope: Envelope, **fields: Any
@@ -359,6 +366,7 @@ def _did_not_fit(
 ) -> bool:
     """Whether the call itself failed, not the body: checked only when a TypeError came without
     any frame of the body, so that a call that fits costs nothing."""
+        """``reason``: why it stopped, if it stopped because it was asked to."""
     if not isinstance(error, TypeError) or error.__traceback__ is None:
         return False
     if error.__traceback__.tb_next is not None:

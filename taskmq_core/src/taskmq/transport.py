@@ -328,6 +328,9 @@ class Reserver(Protocol):
     def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
         """Let each lease end ``lease`` seconds from now, where it is still current."""
 
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        """What `extend` would say of each, without extending it. Cheap: it only reads."""
+
     def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
         """A listener for new work on queues and for the end of jobs."""
 

@@ -194,6 +194,10 @@ class FaultyTransport(TransportWrapper):
         answers = self._suffer(fault, EXTEND, lambda: self.inner.extend(held, lease))
         return self._fill_in(deliveries, answers, LeaseStatus.LOST)
 
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        held = [delivery for delivery in deliveries if _key(delivery) not in self._lost]
+        return self._fill_in(deliveries, super().check(held), LeaseStatus.LOST)
+
     def exchange(
         self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
     ) -> Exchange:

@@ -67,6 +67,9 @@ class TransportWrapper:
     def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
         return self.around("extend", lambda: self.inner.extend(deliveries, lease))
 
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        return self.around("check", lambda: self.inner.check(deliveries))
+
     def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
         return self.around("listen", lambda: self.inner.listen(queues, jobs))
 

@@ -11,17 +11,24 @@ from taskmq.context import TaskContext
 from taskmq.errors import TransportError
 from taskmq.transport import Delivery, LeaseStatus, Reserver, Settlement
 
-__all__ = ["LeaseKeeper"]
+__all__ = ["RENEW_EVERY", "LeaseKeeper"]
 
 logger = logging.getLogger("taskmq.worker")
+
+RENEW_EVERY = 1 / 20
+"""Of a lease: how often to look for leases that want renewal."""
+RENEW_AT = 1 / 3 - RENEW_EVERY
+"""Of a lease: how much must be used up. No lease gets older than a third while this process gets
+to run, so that it may be held up for two thirds of a lease at any moment."""
 
 
 class LeaseKeeper:
     """Knows what is held, and renews it from a thread that no task can hold up.
 
     ``running`` are the contexts of what runs now, by job id: a task whose lease is lost or whose
-    job was revoked finds ``context.cancelled`` true. ``recall`` is called, in the keeper's thread,
-    with such deliveries, so that those that have not started never do.
+    job was revoked finds ``context.cancelled`` true (and ``context.lease_lost``, if it is that).
+    ``recall`` is called, in the keeper's thread, with such deliveries, so that those that have not
+    started never do.
     """
 
     def __init__(
@@ -40,6 +47,7 @@ class LeaseKeeper:
         self._recall = recall
         # By identity: hashing a delivery costs more, and two of one job may be held at once.
         self._held: dict[int, Delivery] = {}
+        self._checked: dict[int, Delivery] = {}  # what was held at the last check
         self._lock = threading.Lock()
         self._failing = False
 
@@ -58,9 +66,14 @@ class LeaseKeeper:
     def __len__(self) -> int:
         return len(self._held)
 
+    def held(self) -> list[Delivery]:
+        """Everything that is kept, started or not, oldest first."""
+        with self._lock:
+            return list(self._held.values())
+
     def renew(self) -> None:
-        """Extend what has used up a third of its lease. To be called every third of a lease."""
-        young = self._clock.now() + self._lease * 2 / 3
+        """Extend what has used up a good part of its lease. To be called every `RENEW_EVERY`."""
+        young = self._clock.now() + self._lease * (1 - RENEW_AT)
         with self._lock:
             due = [d for d in self._held.values() if d.lease_until <= young]
         if not due:
@@ -75,6 +88,30 @@ class LeaseKeeper:
         self._failing = False
         if LeaseStatus.LOST in statuses or LeaseStatus.CANCEL_REQUESTED in statuses:
             self._part_with(zip(due, statuses, strict=True))
+
+    def check(self) -> None:
+        """Find out what was revoked, or lost, of what is held for some time: since the last call.
+
+        A renewal finds out as well, but comes late: a job that was revoked should stop within a
+        second. Short jobs, however many, cost nothing here."""
+        before = self._checked
+        with self._lock:
+            self._checked = dict(self._held)
+        lasting = [d for key, d in self._checked.items() if before.get(key) is d]
+        suspects = [d for d in lasting if not self._knows(d)]
+        if not suspects:
+            return
+        try:
+            statuses = self._transport.check(suspects)
+        except TransportError as error:
+            logger.debug("cannot look after %d deliveries: %s", len(suspects), error)
+            return
+        self._part_with(zip(suspects, statuses, strict=True))
+
+    def _knows(self, delivery: Delivery) -> bool:
+        """Whether its task was told already that it is to stop."""
+        context = self._running.get(delivery.job_id)
+        return context is not None and context.delivery is delivery and context.cancelled
 
     def extend(self, delivery: Delivery) -> bool:
         """Renew one lease, for a task that asks; false if it is lost."""
@@ -95,6 +132,7 @@ class LeaseKeeper:
             recalled.append(delivery)
             context = self._running.get(delivery.job_id)
             if context is not None and context.delivery is delivery:
+                context.lease_lost = context.lease_lost or status is LeaseStatus.LOST
                 context.cancelled = True
             if status is LeaseStatus.LOST:
                 logger.warning(

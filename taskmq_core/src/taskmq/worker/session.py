@@ -15,7 +15,7 @@ from .credit import Credit
 from .fetcher import Fetcher
 from .heartbeat import Heartbeat, describe_worker
 from .inbox import Inbox
-from .lease import LeaseKeeper
+from .lease import RENEW_EVERY, LeaseKeeper
 from .lookout import Lookout
 from .loop import Loop, Parts
 from .pace import REAL, Pace
@@ -26,6 +26,8 @@ __all__ = ["Session"]
 
 JOIN_TIMEOUT = 5.0
 """Seconds for slots that have nothing left to run; they need microseconds."""
+CHECK_INTERVAL = 0.5
+"""Seconds between two looks whether what runs for longer than that was revoked."""
 ABANDON_TIMEOUT = 0.05
 """The same where some are known to be still at work."""
 
@@ -89,8 +91,8 @@ class Session:
         )
         self.heartbeat = Heartbeat(app, record, self._load)
         self._ticker = Ticker()
-        # A revoked job that runs is found out by a renewal: not later than with a heartbeat.
-        self._ticker.every(min(config.lease / 3, config.heartbeat_interval), self.keeper.renew)
+        self._ticker.every(config.lease * RENEW_EVERY, self.keeper.renew)
+        self._ticker.every(CHECK_INTERVAL, self.keeper.check)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
 
     def start(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from taskmq.states import Event, JobState
 from taskmq.transport import (
     Ack,
@@ -197,3 +199,30 @@ def many_leases_end_at_once(subject: Subject) -> None:
     equal(sorted(d.job_id for d in again), sorted(ids), "deliveries to the second worker")
     outcomes = subject.settle(*(Ack(delivery) for delivery in held))
     equal(set(outcomes), {Settled.LEASE_LOST}, "outcomes for the first worker")
+
+
+@case()
+def check_tells_what_became_of_a_delivery(subject: Subject) -> None:
+    """`check` answers in order, like `extend`: held, asked to stop, lost."""
+    held, asked, settled, lost = subject.hold(subject.add_many(4))
+    subject.transport.revoke([asked.job_id])
+    subject.done(Ack(settled))
+    subject.done(Nack(lost))
+    subject.take(lost.job_id, worker="worker-2")
+    unknown = msgspec.structs.replace(held, job_id="unknown")
+    other = subject.open()
+    expected = [LeaseStatus.CANCEL_REQUESTED, LeaseStatus.HELD] + [LeaseStatus.LOST] * 3
+    equal(other.check([asked, held, settled, lost, unknown]), expected, "the answers")
+    equal(other.check([]), [], "the answers for nothing")
+
+
+@case()
+def check_extends_nothing(subject: Subject) -> None:
+    """A lease that is only looked at ends when it would have ended."""
+    delivery = subject.take(subject.add(), lease=10.0)
+    subject.clock.advance(9)
+    equal(subject.transport.check([delivery]), [LeaseStatus.HELD], "shortly before the end")
+    subject.clock.advance(1)
+    equal(subject.transport.check([delivery]), [LeaseStatus.HELD], "before anybody took it back")
+    subject.take(delivery.job_id, worker="worker-2")
+    equal(subject.transport.check([delivery]), [LeaseStatus.LOST], "afterwards")

@@ -120,10 +120,19 @@ class MemoryTransport:
         return [self._extend(delivery, lease_until) for delivery in deliveries]
 
     def _extend(self, delivery: Delivery, lease_until: float) -> LeaseStatus:
+        status = self._check(delivery)
+        if status is not LeaseStatus.LOST:
+            self._store.extend(self._store.jobs[delivery.job_id], lease_until)
+        return status
+
+    @_atomic
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        return [self._check(delivery) for delivery in deliveries]
+
+    def _check(self, delivery: Delivery) -> LeaseStatus:
         job = self._store.jobs.get(delivery.job_id)
         if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
             return LeaseStatus.LOST
-        self._store.extend(job, lease_until)
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
     @_atomic

@@ -28,7 +28,7 @@ from . import dependencies
 from .rows import RUNNING, Row, insert_many, json_of, json_of_numbers, load, save
 from .statements import SETTLE as SQL
 
-__all__ = ["extend", "give_up", "lose", "replace", "settle", "write_back"]
+__all__ = ["check", "extend", "give_up", "lose", "replace", "settle", "write_back"]
 
 WORKER_LOST = "worker_lost"
 KINDS: dict[type[Settlement], str] = {
@@ -218,17 +218,28 @@ def extend(
     connection: sqlite3.Connection, deliveries: Sequence[Delivery], lease_until: float
 ) -> list[LeaseStatus]:
     """See `taskmq.transport.Reserver.extend`."""
-    ids = json_of([delivery.job_id for delivery in deliveries])
-    found = {row[1]: row for row in connection.execute(SQL["holders"], (ids,)).fetchall()}
-    held: list[int] = []
-    statuses: list[LeaseStatus] = []
-    for delivery in deliveries:
-        seq, _, phase, token, asked_to_stop = found.get(delivery.job_id, (0, "", -1, -1, 0))
-        if phase != RUNNING or token != delivery.token:
-            statuses.append(LeaseStatus.LOST)
-            continue
-        held.append(seq)
-        statuses.append(LeaseStatus.CANCEL_REQUESTED if asked_to_stop else LeaseStatus.HELD)
+    found = _holders(connection, deliveries)
+    held = [seq for seq, status in found if status is not LeaseStatus.LOST]
     if held:
         connection.execute(SQL["extend"], (lease_until, json_of_numbers(held)))
-    return statuses
+    return [status for _, status in found]
+
+
+def check(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+    """See `taskmq.transport.Reserver.check`."""
+    return [status for _, status in _holders(connection, deliveries)]
+
+
+def _holders(
+    connection: sqlite3.Connection, deliveries: Sequence[Delivery]
+) -> list[tuple[int, LeaseStatus]]:
+    """For each delivery its place in the store, and what is left of it."""
+    ids = json_of([delivery.job_id for delivery in deliveries])
+    rows = {row[1]: row for row in connection.execute(SQL["holders"], (ids,)).fetchall()}
+    found: list[tuple[int, LeaseStatus]] = []
+    for delivery in deliveries:
+        seq, _, phase, token, asked_to_stop = rows.get(delivery.job_id, (0, "", -1, -1, 0))
+        status = LeaseStatus.CANCEL_REQUESTED if asked_to_stop else LeaseStatus.HELD
+        current = phase == RUNNING and token == delivery.token
+        found.append((seq, status if current else LeaseStatus.LOST))
+    return found

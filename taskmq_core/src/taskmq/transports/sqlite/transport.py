@@ -30,7 +30,7 @@ from .listener import Hub
 from .options import Options, parse
 from .reserve import reserve, survey
 from .rows import DEAD, FINISHED
-from .settle import extend, settle
+from .settle import check, extend, settle
 
 __all__ = ["SqliteTransport", "from_url"]
 
@@ -99,6 +99,9 @@ class SqliteTransport:
         if not deliveries:
             return []
         return self._database.write(extend, deliveries, self._clock.now() + lease)
+
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        return self._database.read(check, deliveries) if deliveries else []
 
     def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
         """Wakes with every commit, of whatever queue or job: looking is cheap here."""
