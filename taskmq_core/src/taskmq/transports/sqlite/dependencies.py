@@ -32,7 +32,7 @@ def feed(connection: sqlite3.Connection, results: Mapping[str, Payload | None], 
     met = connection.execute(SQL["meet"], (json_of(parents),)).fetchall()
     children = Counter(child for (child,) in met)
     connection.executemany(SQL["count_down"], [(count, seq) for seq, count in children.items()])
-    connection.execute(SQL["queue_met"], (now, json_of_numbers(children)))
+    connection.execute(SQL["queue_met"], {"now": now, "seqs": json_of_numbers(children)})
 
 
 def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
@@ -44,7 +44,7 @@ def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
 def skip(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> None:
     """Jobs are lost: nothing that waits for them can run, nor what waits for that."""
     if lost and any_edges(connection):
-        connection.execute(SQL["skip"], (now, json_of(lost)))
+        connection.execute(SQL["skip"], {"now": now, "ids": json_of(lost)})
 
 
 def restore(connection: sqlite3.Connection, replayed: Iterable[str]) -> None:

@@ -134,7 +134,8 @@ def drop_expired(
         left = limit - len(dropped)
         rows = connection.execute(SQL["expired"], (queue, now, left)).fetchall()
         if rows:
-            connection.execute(SETTLE["expire"], (now, json_of_numbers(seq for seq, _, _ in rows)))
+            seqs = json_of_numbers(seq for seq, _, _ in rows)
+            connection.execute(SETTLE["expire"], {"now": now, "seqs": seqs})
             dropped += [Dropped(job_id, task, queue, "expired") for _, job_id, task in rows]
     if dropped:
         # Only now: one that waits for another of them, in whatever queue, ends as it does.
@@ -197,7 +198,7 @@ def _select(
 ) -> list[Claimed]:
     if level is None:
         return connection.execute(SQL["claim"], (queue, now, count)).fetchall()
-    return connection.execute(SQL["claim_level"], (queue, now, count, level)).fetchall()
+    return connection.execute(SQL["claim_level"], (queue, level, now, count)).fetchall()
 
 
 def _lease(

@@ -83,7 +83,7 @@ def settle(
 
 def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> None:
     seqs = json_of_numbers(seq for _, seq, _, _, _ in acked)
-    connection.execute(SQL["succeed"], (now, seqs))
+    connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
     connection.execute(SQL["drop_envelopes"], (seqs,))
     insert_many(
         connection,

@@ -42,9 +42,9 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
 
     every = instants("next_forsaken") + instants("next_key")
     for phase in (RUNNING, FINISHED):
-        for queue in _names(connection, "timed_queues", phase):
+        for queue in _queues_in(connection, phase):
             every += instants("next_timed", phase, queue)
-    for queue in _names(connection, "expiring_queues"):
+    for queue in _expiring_queues(connection):
         every += instants("next_expiry", queue)
     if any(at <= now for at in every):
         return True
@@ -54,12 +54,12 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
 def maintain(connection: sqlite3.Connection, now: float, limit: int) -> MaintenanceReport:
     """See `taskmq.transport.Transport.maintain`."""
     reclaimed: list[Row] = []
-    for queue in _names(connection, "timed_queues", RUNNING):
+    for queue in _queues_in(connection, RUNNING):
         reclaimed += reclaim(connection, queue, now, limit - len(reclaimed))
-    expired = drop_expired(connection, _names(connection, "expiring_queues"), now, limit)
+    expired = drop_expired(connection, _expiring_queues(connection), now, limit)
     forsaken = _give_up_forsaken(connection, now, limit)
     purged = 0
-    for queue in _names(connection, "timed_queues", FINISHED):
+    for queue in _queues_in(connection, FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
     return MaintenanceReport(
         reclaimed=len(reclaimed),
@@ -93,8 +93,13 @@ def shrink(connection: sqlite3.Connection) -> None:
     connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES})")
 
 
-def _names(connection: sqlite3.Connection, statement: str, *values: object) -> list[str]:
-    return [name for (name,) in connection.execute(SQL[statement], values).fetchall()]
+def _queues_in(connection: sqlite3.Connection, phase: int) -> list[str]:
+    rows = connection.execute(SQL["timed_queues"], {"phase": phase}).fetchall()
+    return [name for (name,) in rows]
+
+
+def _expiring_queues(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute(SQL["expiring_queues"]).fetchall()]
 
 
 # -- at somebody's request -----------------------------------------------------------------------
@@ -108,7 +113,9 @@ def revoke(connection: sqlite3.Connection, job_ids: Sequence[str], now: float) -
     if running:
         connection.execute(SETTLE["ask_to_stop"], (json_of_numbers(running),))
     if unstarted:
-        connection.execute(SETTLE["revoke"], (now, json_of_numbers(unstarted.values())))
+        connection.execute(
+            SETTLE["revoke"], {"now": now, "seqs": json_of_numbers(unstarted.values())}
+        )
         dependencies.skip(connection, list(unstarted), now)
     return [job_id in open_jobs for job_id in job_ids]
 
@@ -131,7 +138,7 @@ def purge(connection: sqlite3.Connection, queue: str, now: float) -> int:
     if dependencies.any_edges(connection):
         parents = connection.execute(SQL["depended_on"], (queue,)).fetchall()
         dependencies.skip(connection, [job_id for (job_id,) in parents], now)
-    connection.execute(SQL["free_keys"], (queue,))
+    connection.execute(SQL["free_keys"], {"queue": queue})
     ready = connection.execute(SQL["purge_ready"], (queue,)).rowcount
     return ready + connection.execute(SQL["purge_delayed"], (queue,)).rowcount
 
@@ -167,7 +174,7 @@ def any_parked(connection: sqlite3.Connection) -> bool:
 
 def unpark(connection: sqlite3.Connection, tasks: Sequence[str], now: float) -> int:
     """See `taskmq.transport.WorkerRegistry.unpark`."""
-    return connection.execute(SQL["unpark"], (now, json_of(tasks))).rowcount
+    return connection.execute(SQL["unpark"], {"now": now, "tasks": json_of(tasks)}).rowcount
 
 
 def _places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:

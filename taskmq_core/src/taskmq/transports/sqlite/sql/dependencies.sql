@@ -23,10 +23,10 @@ UPDATE jobs SET pending = pending - ? WHERE seq = ?;
 -- WAITING to QUEUED, of these jobs, where nothing is left to wait for.
 UPDATE jobs SET
     state = 'QUEUED',
-    phase = CASE WHEN visible_at > ?1 THEN 3 ELSE 2 END,
-    due_at = CASE WHEN visible_at > ?1 THEN visible_at END,
-    visible_at = max(visible_at, ?1)
-WHERE phase = 0 AND pending = 0 AND seq IN (SELECT value FROM json_each(?2));
+    phase = CASE WHEN visible_at > :now THEN 3 ELSE 2 END,
+    due_at = CASE WHEN visible_at > :now THEN visible_at END,
+    visible_at = max(visible_at, :now)
+WHERE phase = 0 AND pending = 0 AND seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: drop_edges
 -- What these jobs were handed is needed no longer.
@@ -35,14 +35,14 @@ DELETE FROM edges WHERE child IN (SELECT value FROM json_each(?));
 -- name: skip
 -- WAITING to SKIPPED: what waits for these jobs, and what waits for that.
 WITH RECURSIVE lost (id, seq) AS (
-    SELECT value, NULL FROM json_each(?2)
+    SELECT value, NULL FROM json_each(:ids)
     UNION
     SELECT child.id, child.seq
     FROM lost
     JOIN edges ON edges.parent = lost.id AND edges.met = 0
     JOIN jobs AS child ON child.seq = edges.child AND child.phase = 0
 )
-UPDATE jobs SET phase = 5, state = 'SKIPPED', finished_at = ?1, due_at = ?1 + result_ttl
+UPDATE jobs SET phase = 5, state = 'SKIPPED', finished_at = :now, due_at = :now + result_ttl
 WHERE seq IN (SELECT seq FROM lost WHERE seq IS NOT NULL);
 
 -- name: restore

@@ -74,28 +74,28 @@ SELECT queue FROM names WHERE queue <> '';
 -- name: ready
 -- The ready jobs of a queue, by priority: how many, and since when the oldest is visible.
 SELECT priority, count(*), min(visible_at) FROM jobs
-WHERE phase = 2 AND queue = ?1 GROUP BY priority;
+WHERE phase = 2 AND queue = ? GROUP BY priority;
 
 -- name: due
 -- The same for jobs that have become visible, but were not made ready yet.
 SELECT priority, count(*), min(visible_at) FROM jobs
-WHERE phase = 3 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2 GROUP BY priority;
+WHERE phase = 3 AND queue = ? AND due_at IS NOT NULL AND due_at <= ? GROUP BY priority;
 
 -- name: delayed
 -- How many jobs of a queue are visible later.
 SELECT count(*) FROM jobs
-WHERE phase = 3 AND queue = ?1 AND due_at IS NOT NULL AND due_at > ?2;
+WHERE phase = 3 AND queue = ? AND due_at IS NOT NULL AND due_at > ?;
 
 -- name: parked
 -- How many of those wait for a worker that can run them. (Parked jobs are the fewer: the plus signs
 -- keep SQLite from going through the delayed ones.)
 SELECT count(*) FROM jobs
-WHERE park_until IS NOT NULL AND +phase = 3 AND +queue = ?1 AND due_at > ?2;
+WHERE park_until IS NOT NULL AND +phase = 3 AND +queue = ? AND due_at > ?;
 
 -- name: running
 -- How many jobs of a queue are leased.
-SELECT count(*) FROM jobs WHERE phase = 4 AND queue = ?1 AND due_at IS NOT NULL;
+SELECT count(*) FROM jobs WHERE phase = 4 AND queue = ? AND due_at IS NOT NULL;
 
 -- name: resting
 -- How many jobs of a queue wait for others (0), or are dead (1).
-SELECT count(*) FROM jobs WHERE phase <= 1 AND phase = ?2 AND queue = ?1;
+SELECT count(*) FROM jobs WHERE queue = ? AND phase <= 1 AND phase = ?;

@@ -28,9 +28,9 @@ SELECT owner FROM leases WHERE name = ? AND expires_at > ?;
 
 -- name: acquire
 -- Take or renew a named lease, unless somebody else has it.
-INSERT INTO leases (name, owner, expires_at) VALUES (?1, ?2, ?3)
+INSERT INTO leases (name, owner, expires_at) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-WHERE leases.owner = excluded.owner OR leases.expires_at <= ?4;
+WHERE leases.owner = excluded.owner OR leases.expires_at <= ?;
 
 -- name: surrender
 -- Give a named lease up.

@@ -33,9 +33,9 @@ SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
     jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
-WHERE jobs.phase = 2 AND jobs.queue = ?1 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?2)
+WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.priority DESC, jobs.seq
-LIMIT ?3;
+LIMIT ?;
 
 -- name: claim_level
 -- The same, of one priority only.
@@ -43,17 +43,17 @@ SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
     jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
-WHERE jobs.phase = 2 AND jobs.queue = ?1 AND jobs.priority = ?4
-AND (jobs.expires_at IS NULL OR jobs.expires_at > ?2)
+WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
+AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.seq
-LIMIT ?3;
+LIMIT ?;
 
 -- name: lease
 -- Lease jobs to a worker. The counters are raised before the worker sees the delivery.
 UPDATE jobs SET
     phase = 4, state = 'RUNNING', token = token + 1, settled_as = NULL,
-    deliveries = deliveries + 1, due_at = ?1, started_at = ?2, worker = ?3
-WHERE seq IN (SELECT value FROM json_each(?4));
+    deliveries = deliveries + 1, due_at = ?, started_at = ?, worker = ?
+WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: inputs
 -- What was handed over to these jobs.
@@ -66,15 +66,15 @@ JOIN inputs ON inputs.parent = edges.parent;
 -- Make due jobs ready.
 UPDATE jobs SET phase = 2, due_at = NULL
 WHERE seq IN (
-    SELECT seq FROM jobs WHERE phase = 3 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
-    ORDER BY due_at LIMIT ?3
+    SELECT seq FROM jobs WHERE phase = 3 AND queue = ? AND due_at IS NOT NULL AND due_at <= ?
+    ORDER BY due_at LIMIT ?
 );
 
 -- name: overdue
 -- The running jobs of a queue whose lease has ended.
 SELECT seq FROM jobs
-WHERE phase = 4 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
-ORDER BY due_at LIMIT ?3;
+WHERE phase = 4 AND queue = ? AND due_at IS NOT NULL AND due_at <= ?
+ORDER BY due_at LIMIT ?;
 
 -- name: held_by
 -- The running jobs of a worker. (All running jobs are looked at: there are few.)
@@ -83,5 +83,5 @@ SELECT seq FROM jobs WHERE phase = 4 AND due_at IS NOT NULL AND worker = ?;
 -- name: expired
 -- The jobs of a queue that nobody started in time.
 SELECT seq, id, task FROM jobs
-WHERE phase IN (0, 2, 3) AND queue = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2
-ORDER BY expires_at LIMIT ?3;
+WHERE phase IN (0, 2, 3) AND queue = ? AND expires_at IS NOT NULL AND expires_at <= ?
+ORDER BY expires_at LIMIT ?;

@@ -1,8 +1,8 @@
 -- name: adopt
 -- A job that was made from an envelope without one becomes a dead letter.
 UPDATE jobs SET
-    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?1, dead_reason = 'salvaged'
-WHERE seq = ?2;
+    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?, dead_reason = 'salvaged'
+WHERE seq = ?;
 
 -- name: orphans
 -- Envelopes whose job is lost.
@@ -23,7 +23,7 @@ DELETE FROM edges WHERE child NOT IN (SELECT seq FROM jobs);
 -- name: give_up_empty
 -- Unfinished jobs whose envelope is lost cannot run.
 UPDATE jobs SET
-    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?1, dead_reason = 'salvaged',
+    phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?, dead_reason = 'salvaged',
     parked_reason = NULL, parked_at = NULL, park_until = NULL
 WHERE phase IN (0, 2, 3, 4) AND seq NOT IN (SELECT seq FROM envelopes);
 
@@ -35,7 +35,7 @@ SELECT seq, x'' FROM jobs WHERE phase = 1 AND seq NOT IN (SELECT seq FROM envelo
 -- name: give_up_unlinked
 -- Jobs would wait for ever if what they wait for is lost, or too short if they no longer know it.
 UPDATE jobs SET
-    phase = 1, state = 'FAILED', finished_at = ?1, dead_reason = 'salvaged'
+    phase = 1, state = 'FAILED', finished_at = ?, dead_reason = 'salvaged'
 WHERE phase = 0 AND (
     dependencies > (SELECT count(*) FROM edges WHERE edges.child = jobs.seq)
     OR EXISTS (

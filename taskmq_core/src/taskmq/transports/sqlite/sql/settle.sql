@@ -28,9 +28,9 @@ WHERE seq = :seq;
 -- name: succeed
 -- RUNNING to SUCCEEDED, for many at once.
 UPDATE jobs SET
-    phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = ?1, due_at = ?1 + result_ttl,
+    phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = :now, due_at = :now + result_ttl,
     failure = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
-WHERE seq IN (SELECT value FROM json_each(?2));
+WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: drop_envelopes
 -- The envelopes of jobs that will not run again.
@@ -47,16 +47,16 @@ UPDATE envelopes SET data = ? WHERE seq = ?;
 -- name: expire
 -- EXPIRED, for many at once.
 UPDATE jobs SET
-    phase = 5, state = 'EXPIRED', finished_at = ?1, due_at = ?1 + result_ttl,
+    phase = 5, state = 'EXPIRED', finished_at = :now, due_at = :now + result_ttl,
     parked_reason = NULL, parked_at = NULL, park_until = NULL
-WHERE seq IN (SELECT value FROM json_each(?2));
+WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: revoke
 -- REVOKED, for many at once that have not started.
 UPDATE jobs SET
-    phase = 5, state = 'REVOKED', finished_at = ?1, due_at = ?1 + result_ttl,
+    phase = 5, state = 'REVOKED', finished_at = :now, due_at = :now + result_ttl,
     parked_reason = NULL, parked_at = NULL, park_until = NULL
-WHERE seq IN (SELECT value FROM json_each(?2));
+WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: ask_to_stop
 -- Running jobs are asked to stop.
@@ -73,4 +73,4 @@ FROM jobs WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: extend
 -- Let leases end at another instant.
-UPDATE jobs SET due_at = ?1 WHERE seq IN (SELECT value FROM json_each(?2));
+UPDATE jobs SET due_at = ? WHERE seq IN (SELECT value FROM json_each(?));

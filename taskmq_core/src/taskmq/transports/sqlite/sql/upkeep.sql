@@ -5,11 +5,11 @@ SELECT id, seq, phase FROM jobs WHERE id IN (SELECT value FROM json_each(?));
 -- name: timed_queues
 -- The queues with a job in a phase that ends by itself. From one name to the next by index.
 WITH RECURSIVE names (queue) AS (
-    SELECT min(queue) FROM jobs WHERE phase = ?1 AND due_at IS NOT NULL
+    SELECT min(queue) FROM jobs WHERE phase = :phase AND due_at IS NOT NULL
     UNION ALL
     SELECT (
         SELECT min(queue) FROM jobs
-        WHERE phase = ?1 AND due_at IS NOT NULL AND queue > names.queue
+        WHERE phase = :phase AND due_at IS NOT NULL AND queue > names.queue
     )
     FROM names WHERE names.queue IS NOT NULL
 )
@@ -30,7 +30,7 @@ SELECT queue FROM names WHERE queue IS NOT NULL;
 
 -- name: next_timed
 -- When the first job of a queue leaves a phase by itself.
-SELECT min(due_at) FROM jobs WHERE phase = ?1 AND queue = ?2 AND due_at IS NOT NULL;
+SELECT min(due_at) FROM jobs WHERE phase = ? AND queue = ? AND due_at IS NOT NULL;
 
 -- name: next_expiry
 -- When the first job of a queue expires.
@@ -49,21 +49,21 @@ SELECT min(expires_at) FROM keys;
 -- name: forsaken
 -- The jobs that were parked for too long.
 SELECT seq FROM jobs
-WHERE park_until IS NOT NULL AND park_until <= ?1 AND +phase IN (2, 3)
-ORDER BY park_until LIMIT ?2;
+WHERE park_until IS NOT NULL AND park_until <= ? AND +phase IN (2, 3)
+ORDER BY park_until LIMIT ?;
 
 -- name: retire
 -- Delete finished jobs of a queue whose retention has ended.
 DELETE FROM jobs WHERE seq IN (
     SELECT seq FROM jobs
-    WHERE phase = 5 AND queue = ?1 AND due_at IS NOT NULL AND due_at <= ?2
-    ORDER BY due_at LIMIT ?3
+    WHERE phase = 5 AND queue = ? AND due_at IS NOT NULL AND due_at <= ?
+    ORDER BY due_at LIMIT ?
 );
 
 -- name: retire_keys
 -- Forget keys whose time has ended.
 DELETE FROM keys WHERE key IN (
-    SELECT key FROM keys WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2
+    SELECT key FROM keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
 );
 
 -- name: any_parked
@@ -72,9 +72,9 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE park_until IS NOT NULL);
 
 -- name: unpark
 -- Parked jobs of these tasks, which are visible later, are visible now.
-UPDATE jobs SET phase = 2, due_at = NULL, visible_at = ?1
-WHERE park_until IS NOT NULL AND +phase = 3 AND due_at > ?1
-AND task IN (SELECT value FROM json_each(?2));
+UPDATE jobs SET phase = 2, due_at = NULL, visible_at = :now
+WHERE park_until IS NOT NULL AND +phase = 3 AND due_at > :now
+AND task IN (SELECT value FROM json_each(:tasks));
 
 -- name: depended_on
 -- The jobs among those that a purge deletes which others wait for.
@@ -86,12 +86,12 @@ WHERE edges.met = 0 AND jobs.queue = ? AND jobs.phase IN (2, 3);
 -- Keys that stand for a job which a purge deletes.
 DELETE FROM keys
 WHERE key IN (
-    SELECT key FROM jobs WHERE queue = ?1 AND phase = 2 AND key IS NOT NULL
+    SELECT key FROM jobs WHERE queue = :queue AND phase = 2 AND key IS NOT NULL
     UNION ALL
-    SELECT key FROM jobs WHERE queue = ?1 AND phase = 3 AND due_at IS NOT NULL AND key IS NOT NULL
+    SELECT key FROM jobs WHERE queue = :queue AND phase = 3 AND due_at IS NOT NULL AND key IS NOT NULL
 )
 AND EXISTS (
-    SELECT 1 FROM jobs WHERE jobs.id = keys.job_id AND jobs.queue = ?1 AND jobs.phase IN (2, 3)
+    SELECT 1 FROM jobs WHERE jobs.id = keys.job_id AND jobs.queue = :queue AND jobs.phase IN (2, 3)
 );
 
 -- name: purge_ready
