@@ -315,6 +315,7 @@ class Executor:
         *,
         reason: str,
     ) -> None:
+        """``reason``: why it stopped, if it stopped because it was asked to."""
         attempt = delivery.attempt
         if isinstance(settlement, Ack):
             self._emit(JobSucceeded, delivery, envelope, attempt=attempt, runtime=runtime)
@@ -366,7 +367,6 @@ def _did_not_fit(
 ) -> bool:
     """Whether the call itself failed, not the body: checked only when a TypeError came without
     any frame of the body, so that a call that fits costs nothing."""
-        """``reason``: why it stopped, if it stopped because it was asked to."""
     if not isinstance(error, TypeError) or error.__traceback__ is None:
         return False
     if error.__traceback__.tb_next is not None:
