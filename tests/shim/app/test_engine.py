@@ -1,0 +1,189 @@
+"""The bridge: one engine for each app, codecs, loaders, forks."""
+
+# mypy: disable-error-code="untyped-decorator"
+# Celery's decorators carry no types.
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kombu.exceptions import ContentDisallowed, OperationalError
+
+from taskmq import ConfigError, TransportError
+from taskmq.errors import TransportUnavailable
+from taskmq.testing import TransportWrapper, worker_for
+from taskmq_celery.codec import JsonCodec, KombuCodec
+from taskmq_celery.config import broker_url, unused_settings
+from taskmq_celery.engine import engine_for
+
+pytestmark = pytest.mark.unit
+
+MakeApp = Callable[..., Any]
+
+
+def test_an_app_has_one_engine_and_workers_share_its_store(app: Any) -> None:
+    engine = engine_for(app)
+    assert engine_for(app) is engine
+    worker = engine_for(app, concurrency=3)
+    assert worker is not engine
+    assert worker.transport is engine.transport
+    assert (worker.config.concurrency, engine.config.default_queue) == (3, "celery")
+
+
+def test_any_engine_worker_completes_the_app(app: Any) -> None:
+    @app.task
+    def add(x: int) -> int:
+        return x + 1
+
+    result = add.delay(1)
+    late = app.send_task(f"{__name__}.late")
+    with worker_for(engine_for(app)) as worker:
+
+        @app.task
+        def late_task() -> None: ...
+
+        @app.task(name=f"{__name__}.late")
+        def known_later() -> str:
+            return "late"
+
+        worker.run_until_idle()
+    assert (result.get(timeout=1), late.get(timeout=1)) == (2, "late")
+
+
+def test_a_changed_setting_keeps_what_is_in_memory(app: Any) -> None:
+    result = app.send_task("any")
+    app.conf.result_expires = 10
+    assert engine_for(app).config.result_ttl == 10
+    assert result.exists()
+
+
+def test_two_threads_make_one_store(make_app: MakeApp) -> None:
+    app = make_app()
+    start = threading.Barrier(8)
+    found: list[Any] = []
+
+    def look() -> None:
+        start.wait(10)
+        found.append(engine_for(app).transport)
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
+
+
+def test_a_forked_child_opens_the_store_anew(make_app: MakeApp, tmp_path: Path) -> None:
+    app = make_app(broker=f"sqlite:///{tmp_path}/jobs.db")
+    app.send_task("from.parent", task_id="parent")
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover  # the child
+        try:
+            app.send_task("from.child", task_id="child")
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert [app.AsyncResult(name).name for name in ("parent", "child")] == [
+        "from.parent",
+        "from.child",
+    ]
+
+
+def test_a_store_that_cannot_be_reached_is_an_operational_error(app: Any) -> None:
+    class Broken(TransportWrapper):
+        def enqueue(self, sealed: Any) -> Any:
+            raise TransportUnavailable("database is locked")
+
+    engine = engine_for(app)
+    engine._transport = Broken(engine.transport)
+
+    @app.task
+    def f() -> None: ...
+
+    with pytest.raises(f.OperationalError, match="database is locked") as raised:
+        f.delay()
+    assert isinstance(raised.value, OperationalError)
+    assert isinstance(raised.value.__cause__, TransportError)
+
+
+@pytest.mark.parametrize(
+    ("url", "native"),
+    [
+        ("sqlite:////var/jobs.db", "sqlite:////var/jobs.db"),
+        ("sqla+sqlite:///jobs.db", "sqlite:///jobs.db"),
+        ("memory://", "memory://"),
+        ("memory", "memory://"),
+        ("memory://;sqlite:///other.db", "memory://"),
+    ],
+)
+def test_broker_urls(url: str, native: str) -> None:
+    assert broker_url(url) == native
+
+
+@pytest.mark.parametrize("url", [None, "amqp://guest@localhost//", "redis://x", "sqs://"])
+def test_other_brokers_are_refused(url: str | None) -> None:
+    with pytest.raises(ConfigError, match="is not supported yet"):
+        broker_url(url)
+
+
+def test_settings_without_effect_are_listed_with_the_reason(make_app: MakeApp) -> None:
+    app = make_app(
+        broker_pool_limit=3,
+        worker_prefetch_multiplier=4,  # its default
+        task_time_limit=30,
+        broker_transport_options={"lease": 5},
+    )
+    assert set(unused_settings(app.conf)) == {"broker_pool_limit", "task_time_limit"}
+    app.conf.broker_transport_options = {"visibility_timeout": 60}
+    assert "broker_transport_options" in unused_settings(app.conf)
+
+
+def test_json_is_kombus() -> None:
+    codec = JsonCodec()
+    value = {"a": [1, "é", None, 1.5], "b": {"__type__": "mine"}}
+    assert codec.decode(codec.encode({"a": value["a"]})) == {"a": value["a"]}
+    assert b" " not in codec.encode({"a": [1, 2]})
+
+
+def test_a_serializer_that_is_not_accepted_is_not_read() -> None:
+    written = KombuCodec("pickle", ("pickle",)).encode({1})
+    assert KombuCodec("pickle", ("application/x-python-serialize",)).decode(written) == {1}
+    with pytest.raises(ContentDisallowed, match="untrusted content of type pickle"):
+        KombuCodec("pickle", ("json",)).decode(written)
+
+
+def test_closing_and_using_again(make_app: MakeApp, tmp_path: Path) -> None:
+    app = make_app(broker=f"sqlite:///{tmp_path}/jobs.db")
+    result = app.send_task("any")
+    app.close()
+    assert app.AsyncResult(result.id).name == "any"
+
+
+def test_importing_celery_loads_nothing_else() -> None:
+    code = "import sys, celery; print(*[m for m in sys.modules if m.split('.')[0] in NAMES])"
+    names = "NAMES = {'kombu', 'amqp', 'taskmq', 'billiard', 'click', 'msgspec'}\n"
+    run = subprocess.run(
+        [sys.executable, "-c", names + code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert run.stdout.split() == []
+
+
+def test_making_an_app_does_not_load_the_engine() -> None:
+    code = (
+        "import sys\nfrom celery import Celery\napp = Celery('x')\n"
+        "@app.task\ndef f(): ...\nprint('taskmq' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert run.stdout.strip() == "False"
