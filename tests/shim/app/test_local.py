@@ -37,7 +37,7 @@ def test_a_proxy_looks_like_its_object() -> None:
     assert (repr(proxy), dir(proxy)) == (repr(thing), dir(thing))
     kind: type = type(proxy)
     assert kind is Proxy
-    assert (kind.__module__, kind.__name__) == ("celery.local", "Proxy")
+    assert f"{kind.__module__}.{kind.__name__}" == "celery.local.Proxy"
 
 
 @pytest.mark.parametrize(

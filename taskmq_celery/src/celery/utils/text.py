@@ -51,7 +51,7 @@ def abbrtask(s: str | None, max: int) -> str:
     if len(s) <= max:
         return s
     module, _, name = s.rpartition(".")
-    return f"{abbr(module, max - len(name), dots='')}[.]{name}"
+    return f"{abbr(module, max - len(name) - len('[.]'), dots='')}[.]{name}"
 
 
 def indent(t: str, indent: int = 0, sep: str = "\n") -> str:

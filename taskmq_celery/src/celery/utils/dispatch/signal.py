@@ -56,7 +56,7 @@ class Signal:
         keeps the receiver alive, ``dispatch_uid`` makes a second connect of the same receiver
         harmless where it is made anew each time, ``retry=True`` calls it again until it succeeds.
         """
-        if args and callable(args[0]):
+        if "receiver" in kwargs or (args and callable(args[0])):
             return self._connect(*args, **kwargs)
         return partial(self._connect, **{**dict(zip(("sender",), args, strict=False)), **kwargs})
 
