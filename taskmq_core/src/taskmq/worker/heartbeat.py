@@ -15,6 +15,8 @@ from taskmq.errors import TransportError
 from taskmq.events import QueueDepth, WorkerHeartbeat
 from taskmq.records import WorkerRecord
 
+from .vitals import mark_of_this_process
+
 __all__ = ["Heartbeat", "describe_worker"]
 
 logger = logging.getLogger("taskmq.worker")
@@ -24,15 +26,20 @@ class Heartbeat:
     """One worker's entry in the registry. ``load`` gives (running, processed)."""
 
     def __init__(self, app: App, record: WorkerRecord, load: Callable[[], tuple[int, int]]) -> None:
+        self.record = record
+        """The entry as it was when the worker began."""
+        self.registered = False
+        self.anonymous = False
+        """Leave out what others could tell the death of this process by."""
         self._app = app
-        self._record = record
         self._load = load
 
     def register(self) -> None:
         """Enter the worker, and offer it the parked jobs of its tasks. Raises `TransportError`."""
         transport = self._app.transport
         transport.register(self._current())
-        unparked = transport.unpark(self._record.tasks)
+        self.registered = True
+        unparked = transport.unpark(self.record.tasks)
         if unparked:
             logger.info("%d parked jobs can run now", unparked)
 
@@ -49,14 +56,15 @@ class Heartbeat:
     def deregister(self) -> None:
         """Take the entry out, if the store answers; it goes stale otherwise."""
         try:
-            self._app.transport.deregister(self._record.id)
+            self._app.transport.deregister(self.record.id)
         except TransportError as error:
             logger.warning("cannot deregister, the entry will go stale: %s", error)
 
     def _current(self) -> WorkerRecord:
         running, processed = self._load()
         return msgspec.structs.replace(
-            self._record,
+            self.record,
+            process=None if self.anonymous else self.record.process,
             heartbeat_at=self._app.clock.now(),
             running=running,
             processed=processed,
@@ -99,5 +107,6 @@ def describe_worker(
         heartbeat_interval=config.heartbeat_interval,
         host=socket.gethostname(),
         pid=os.getpid(),
+        process=mark_of_this_process(),
         tasks=tuple(app.tasks.names()),
     )

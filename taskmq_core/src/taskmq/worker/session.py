@@ -18,6 +18,7 @@ from .inbox import Inbox
 from .lease import RENEW_EVERY, LeaseKeeper
 from .lookout import Lookout
 from .loop import Loop, Parts
+from .neighbours import Neighbours
 from .pace import REAL, Pace
 from .ticker import Ticker
 from .watchdog import Watchdog
@@ -27,7 +28,8 @@ __all__ = ["Session"]
 JOIN_TIMEOUT = 5.0
 """Seconds for slots that have nothing left to run; they need microseconds."""
 CHECK_INTERVAL = 0.5
-"""Seconds between two looks whether what runs for longer than that was revoked."""
+"""Seconds between two looks whether what runs for longer than that was revoked, and between two
+whether a neighbour is gone."""
 ABANDON_TIMEOUT = 0.05
 """The same where some are known to be still at work."""
 
@@ -90,14 +92,17 @@ class Session:
             app, config, name=name, queues=tuple(queues), slots=self.pool.slots
         )
         self.heartbeat = Heartbeat(app, record, self._load)
+        self._neighbours = Neighbours(transport, self.heartbeat, inbox.notice)
         self._ticker = Ticker()
         self._ticker.every(config.lease * RENEW_EVERY, self.keeper.renew)
         self._ticker.every(CHECK_INTERVAL, self.keeper.check)
+        self._ticker.every(CHECK_INTERVAL, self._neighbours.look)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
 
     def start(self) -> None:
         """Register and start every thread. Raises `TransportError`."""
         self._lookout.start()
+        self._neighbours.arrive()
         self.enter()
         self._ticker.start()
         if self.pool.inline:
