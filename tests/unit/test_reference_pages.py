@@ -36,11 +36,14 @@ def test_every_setting_with_its_default_and_variable() -> None:
     rows = {row[0]: (row[1], row[2]) for row in table("config.md", "field")}
     fields = {field.name: getattr(Config(), field.name) for field in dataclasses.fields(Config)}
     assert list(rows) == list(fields)
-    words = {True: "yes", False: "no", None: "adaptive"}
+    adaptive = ("prefetch", "start_method")
+    words = {True: "yes", False: "no", None: "none"}
     variables = {name: variable for variable, name in Config.environment_variables().items()}
     for name, (default, variable) in rows.items():
         value = fields[name]
         expected = "none" if value == {} else words.get(value, value)
+        if name in adaptive:
+            expected = "adaptive"
         shown = f"{expected:g}" if isinstance(expected, float) else str(expected)
         assert (default, variable) == (shown, variables.get(name, ""))
 

@@ -15,6 +15,7 @@ from .context import TaskContext, current_app, current_task
 from .envelope import Dependency, Envelope
 from .errors import (
     ConfigError,
+    HardTimeLimit,
     IdempotencyConflict,
     JobExpired,
     JobRevoked,
@@ -23,6 +24,7 @@ from .errors import (
     RemoteError,
     ResultError,
     ResultTimeout,
+    SoftTimeLimit,
     TaskmqError,
     TransportError,
     UnknownJob,
@@ -41,6 +43,7 @@ __all__ = [
     "ConfigError",
     "Dependency",
     "Envelope",
+    "HardTimeLimit",
     "IdempotencyConflict",
     "JobExpired",
     "JobRevoked",
@@ -53,6 +56,7 @@ __all__ = [
     "ResultError",
     "ResultTimeout",
     "Retry",
+    "SoftTimeLimit",
     "Task",
     "TaskContext",
     "TaskmqError",

@@ -18,8 +18,9 @@ from .config import Config
 from .deadletters import DeadLetterBox
 from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
-from .errors import ConfigError
+from .errors import ConfigError, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
+from .hooks import WorkerHook
 from .ids import new_id
 from .plugins import open_transport
 from .policy import TaskPolicy
@@ -62,9 +63,12 @@ class App:
         self.tasks = Registry()
         self.codecs = CodecRegistry(self.config.serializer)
         self.emitter = Emitter()
+        self.hooks: list[WorkerHook] = []
+        """Told of every worker of this app, before the worker's own hook."""
         self.dead_letters = DeadLetterBox(self)
         self._include = list(include)
         self._transport = transport
+        self._no_transport = ""
         self._eager: EagerRunner | None = None
         if self.config.eager:
             if transport is not None:
@@ -176,6 +180,10 @@ class App:
         """Send this app's events to ``sink``, beside the others."""
         self.emitter.add(sink)
 
+    def add_hook(self, hook: WorkerHook) -> None:
+        """Tell ``hook`` of every worker that runs this app's jobs, and of its children."""
+        self.hooks.append(hook)
+
     def write_events(self, where: Literal["none", "stdout", "stderr"]) -> None:
         """Write events as JSON lines there from now on, instead of where ``config.events`` said."""
         if self._event_lines is not None:
@@ -238,6 +246,7 @@ class App:
             eta=None if options.eta is None else instant("eta", options.eta, now),
             expires_at=None if expires is None else instant("expires", expires, now),
             timeout=_or(options.timeout, policy.timeout),
+            hard_timeout=_or(options.hard_timeout, policy.hard_timeout),
             ack=options.ack or policy.ack,
             max_deliveries=options.max_deliveries or policy.max_deliveries,
             key=options.key,
@@ -267,12 +276,19 @@ class App:
     @property
     def transport(self) -> Transport:
         """The store, opened on first use. Raises `ConfigError` or `TransportError`."""
+        if self._no_transport:
+            raise TransportError(self._no_transport)
         if self._transport is None:
             if self._eager is not None:
                 self._transport = self._eager.open()
             else:
                 self._transport = open_transport(self.config.transport, clock=self.clock)
         return self._transport
+
+    def deny_transport(self, reason: str) -> None:
+        """Let every use of the store raise a `TransportError` with ``reason``: in a child process
+        that has no access to the store of its parent."""
+        self._no_transport = reason
 
     def run_eagerly(self, job_id: str) -> bool:
         """In eager mode, run jobs until that one is finished or none is left; otherwise do

@@ -64,6 +64,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("eta", _when),
     ("expires", _when),
     ("timeout", positive),
+    ("hard_timeout", positive),
     ("priority", priority),
     ("key", text),
     ("key_ttl", positive),
@@ -91,6 +92,7 @@ class Options:
     expires: When | None = None
     """Not started by then: never run."""
     timeout: float | None = None
+    hard_timeout: float | None = None
     priority: int | None = None
     key: str | None = None
     """Idempotency key: one job for it within ``key_ttl``."""

@@ -15,6 +15,7 @@ __all__ = [
     "Check",
     "boolean",
     "count",
+    "limits_in_order",
     "name_of",
     "nearest",
     "not_negative",
@@ -62,6 +63,15 @@ def positive(name: str, value: object) -> None:
     """Seconds, more than none."""
     if number(name, value) <= 0:
         raise ConfigError(f"{name} must be > 0 seconds, got {value!r}")
+
+
+def limits_in_order(timeout: float | None, hard_timeout: float | None) -> None:
+    """The soft limit has to come before the hard one, or it never would."""
+    if timeout is not None and hard_timeout is not None and timeout >= hard_timeout:
+        raise ConfigError(
+            f"timeout ({timeout:g} s) must be less than hard_timeout ({hard_timeout:g} s): the "
+            "task is asked to end before it is killed"
+        )
 
 
 def not_negative(name: str, value: object) -> None:

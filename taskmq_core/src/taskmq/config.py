@@ -84,7 +84,16 @@ class Config:
     """Declared queues; a queue that is not declared exists all the same, with weight 1."""
     concurrency: int = 4
     """Slots of a worker: how many jobs it runs at once."""
-    pool: Literal["solo", "threads"] = "threads"
+    pool: Literal["solo", "threads", "processes"] = "threads"
+    start_method: Literal["fork", "forkserver", "spawn"] | None = None
+    """How the processes pool makes its children. ``None``: ``fork`` where that is safe (nothing
+    but the main thread runs when the worker starts), else ``forkserver``."""
+    max_jobs_per_child: int | None = None
+    """Replace a child of the processes pool after so many jobs."""
+    max_memory_per_child: int | None = None
+    """Replace it after a job that leaves it with more than so many bytes of resident memory."""
+    autoscale: tuple[int, int] | None = None
+    """Least and most slots of the processes pool, which then follow the load."""
     prefetch: int | None = None
     """Most deliveries a worker holds. ``None``: adaptive, from its slots up to 128."""
     lease: float = 60.0
@@ -174,6 +183,8 @@ def _parse(variable: str, text: str, hint: str) -> Any:
             return TRUTH[text.strip().lower()]
         if hint == "float":
             return float(text)
+        if hint.startswith("tuple"):
+            return tuple(int(part) for part in text.split(","))  # e.g. 2,8
         if hint.startswith("int"):
             return None if hint != "int" and text.strip().lower() == "none" else int(text)
     except (KeyError, ValueError):
@@ -188,6 +199,16 @@ def _queues(name: str, value: object) -> None:
         name_of(f"{name}: a queue", queue)
         if not isinstance(declared, QueueConfig):
             raise ConfigError(f"{name}[{queue!r}] must be a QueueConfig, got {declared!r}")
+
+
+def _autoscale(name: str, value: object) -> None:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise ConfigError(f"{name} must be (least, most) slots, got {value!r}")
+    least, most = value
+    count(f"{name}: least", least)
+    count(f"{name}: most", most)
+    if least > most:
+        raise ConfigError(f"{name}: least ({least}) must not exceed most ({most})")
 
 
 def _url(name: str, value: object) -> None:
@@ -211,7 +232,11 @@ _CHECKS: dict[str, Check] = {
     "default_queue": name_of,
     "queues": _queues,
     "concurrency": count,
-    "pool": one_of("solo", "threads"),
+    "pool": one_of("solo", "threads", "processes"),
+    "start_method": optional(one_of("fork", "forkserver", "spawn")),
+    "max_jobs_per_child": optional(count),
+    "max_memory_per_child": optional(count),
+    "autoscale": optional(_autoscale),
     "prefetch": optional(count),
     "lease": positive,
     "heartbeat_interval": positive,

@@ -66,6 +66,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     eta: float | None = None
     expires_at: float | None = None
     timeout: float | None = None
+    hard_timeout: float | None = None
     ack: AckPolicy = "on_success"
     max_deliveries: int = 5
     key: str | None = None

@@ -19,6 +19,10 @@
     │   ├── LeaseLost               the delivery is no longer ours
     │   ├── UnknownDependency       a job waits for one that is not stored
     │   └── IdempotencyConflict     same key, different payload
+    ├── Interrupted                 why an attempt ended before its task did
+    │   ├── SoftTimeLimit           raised in the task when its ``timeout`` is over, to clean up
+    │   ├── HardTimeLimit           its process was killed when ``hard_timeout`` was over
+    │   └── WorkerLost              its process died by itself
     └── ResultError                 why a handle has no value to give
         ├── RemoteError             the task failed; carries the remote traceback
         ├── JobExpired              its ``expires`` passed before it started
@@ -47,7 +51,9 @@ __all__ = [
     "ControlSignal",
     "DecodeError",
     "EncodeError",
+    "HardTimeLimit",
     "IdempotencyConflict",
+    "Interrupted",
     "JobCancelled",
     "JobExpired",
     "JobRevoked",
@@ -64,6 +70,7 @@ __all__ = [
     "ResultTimeout",
     "RetryJob",
     "SchemaMismatch",
+    "SoftTimeLimit",
     "StoreCorrupt",
     "StoreFull",
     "TaskNotBound",
@@ -74,6 +81,7 @@ __all__ = [
     "UnknownJob",
     "UnknownTask",
     "UnsupportedVersion",
+    "WorkerLost",
 ]
 
 
@@ -162,6 +170,29 @@ class IdempotencyConflict(TransportError):
         super().__init__(message)
         self.key = key
         self.job_id = job_id
+
+
+class Interrupted(TaskmqError):
+    """An attempt was ended from outside its task."""
+
+
+class SoftTimeLimit(Interrupted):
+    """Raised inside a task of the processes pool when its ``timeout`` is over.
+
+    An ordinary exception: a task may catch it to clean up and return or raise as it likes, before
+    ``hard_timeout`` ends it. Not caught, it fails the attempt like any other.
+    """
+
+
+class HardTimeLimit(Interrupted):
+    """``hard_timeout`` was over: the process that ran the task was killed. Fails the attempt; the
+    retry policy applies. Never raised inside the task; its hooks get it, in the worker's process.
+    """
+
+
+class WorkerLost(Interrupted):
+    """The process that ran the task died. Costs a reclaim, not an attempt: the job runs again
+    until ``max_deliveries``, then the failure hook gets this, in the worker's process."""
 
 
 class ResultError(TaskmqError):

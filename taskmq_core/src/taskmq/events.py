@@ -182,6 +182,12 @@ class Emitter:
         self._sinks.remove(sink)
         self.active = bool(self._sinks)
 
+    def redirect(self, sink: EventSink | None) -> None:
+        """Drop every sink; ``sink``, if there is one, gets everything from now on. For a child
+        process, whose events belong to the sinks of its parent."""
+        self._sinks = [] if sink is None else [sink]
+        self.active = bool(self._sinks)
+
     def emit(self, *events: Event) -> None:
         """Give ``events`` to every sink, in order; a sink's exception is logged, never raised."""
         for sink in self._sinks:

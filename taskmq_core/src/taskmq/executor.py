@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,12 +21,14 @@ from .errors import (
     ControlSignal,
     DecodeError,
     EncodeError,
+    Interrupted,
     JobCancelled,
     MalformedEnvelope,
     RejectJob,
     ReleaseJob,
     RetryJob,
     UnsupportedVersion,
+    WorkerLost,
 )
 from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
 from .failures import describe
@@ -37,6 +40,7 @@ from .transport import (
     Defer,
     Delivery,
     Expire,
+    Nack,
     RetryLater,
     Revoke,
     Settlement,
@@ -67,7 +71,8 @@ class Executor:
     A coroutine function runs in an event loop of its own, which ends with it.
 
     ``extend`` renews one lease on request of a task. ``running`` maps job ids to the contexts of
-    what runs now, so that the worker can tell a task that it was cancelled.
+    what runs now, so that the worker can tell a task that it was cancelled. ``interrupt`` wraps
+    the body of a task that has a ``timeout`` (seconds), to raise an exception in it after that.
     """
 
     def __init__(
@@ -76,11 +81,13 @@ class Executor:
         *,
         worker: str = "",
         extend: Callable[[Delivery], bool] | None = None,
+        interrupt: Callable[[float], AbstractContextManager[None]] | None = None,
     ) -> None:
         self.running: dict[str, TaskContext] = {}
         self._app = app
         self._worker = worker
         self._extend = extend
+        self._interrupt = interrupt
         self._clock = app.clock
         self._find = app.tasks.find
         self._codecs = app.codecs
@@ -112,6 +119,31 @@ class Executor:
         except TypeError:
             return self._park(delivery, "arguments_do_not_fit", envelope)
         return self._run(delivery, envelope, task, args, kwargs)
+
+    def conclude(
+        self, delivery: Delivery, cause: Interrupted | JobCancelled, runtime: float
+    ) -> Outcome:
+        """The outcome of a run that was ended from outside, by the end of its process: what the
+        task's hooks would have been told there, they are told here."""
+        try:
+            envelope = load(delivery.envelope)
+        except (MalformedEnvelope, UnsupportedVersion):
+            return Outcome(Nack(delivery, detail=str(cause)), runtime)
+        task = self._find(envelope.task)
+        if task is None:
+            return Outcome(Nack(delivery, detail=str(cause)), runtime)
+        context = TaskContext(self._app, delivery, envelope, worker=self._worker, clock=self._clock)
+        state: JobState | None = None
+        if isinstance(cause, WorkerLost):
+            settlement, state = self._on_loss(cause, delivery, envelope, task, context)
+        elif isinstance(cause, JobCancelled):
+            settlement = self._on_signal(cause, delivery, envelope, task, context)
+        else:
+            settlement = self._on_error(cause, delivery, envelope, task, context)
+        _call_hook(task, "after_return", context, state or _state_after(settlement))
+        if self._emitter.active:
+            self._report(settlement, delivery, envelope, runtime, reason="revoked")
+        return Outcome(settlement, runtime)
 
     # -- before the task ---------------------------------------------------------------------
 
@@ -179,7 +211,11 @@ class Executor:
         try:
             if task.hooks:
                 _before(task, context)
-            result = task.body(*args, **kwargs)
+            if envelope.timeout is None or self._interrupt is None:
+                result = task.body(*args, **kwargs)
+            else:
+                with self._interrupt(envelope.timeout):
+                    result = task.body(*args, **kwargs)
             if task.is_async:
                 result = _complete(result)
             settlement = self._on_result(result, delivery, envelope, task, context)
@@ -285,6 +321,21 @@ class Executor:
             return DeadLetter(delivery, reason, failure)
         _call_hook(task, "on_retry", context, error)
         return RetryLater(delivery, delay, failure)
+
+    def _on_loss(
+        self,
+        error: WorkerLost,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> tuple[Settlement, JobState]:
+        """The store counts; what it will make of it is foreseen here, for the hook."""
+        settlement = Nack(delivery, detail=str(error))
+        if envelope.ack != "on_receipt" and delivery.reclaims + 1 < envelope.max_deliveries:
+            return settlement, JobState.QUEUED
+        _call_hook(task, "on_failure", context, error)
+        return settlement, JobState.FAILED
 
     def _park(self, delivery: Delivery, reason: str, envelope: Envelope | None = None) -> Outcome:
         delay = park_delay(delivery.parked_at, self._clock.now())

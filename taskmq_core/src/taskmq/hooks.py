@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .transport import Delivery
 
 if TYPE_CHECKING:
+    from .app import App
     from .worker import Worker, WorkerReport
 
 __all__ = ["WorkerHook"]
@@ -16,8 +17,9 @@ __all__ = ["WorkerHook"]
 class WorkerHook:
     """Observes the life of a worker. Every method is a no-op: override what is wanted.
 
-    All are called in the thread that calls `Worker.run`, so a slow hook holds up the worker (but
-    neither the jobs that run nor their leases). A hook that raises is logged; the worker goes on.
+    All but those of a child are called in the thread that calls `Worker.run`, so a slow hook holds
+    up the worker (but neither the jobs that run nor their leases). A hook that raises is logged;
+    the worker goes on.
 
     >>> class Banner(WorkerHook):
     ...     def on_ready(self, worker: Worker) -> None:
@@ -32,6 +34,19 @@ class WorkerHook:
 
     def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> None:
         """These have just been reserved, in the order in which they will start."""
+
+    def on_child_start(self, app: App) -> None:
+        """Before the first job, in the process that runs jobs, in the thread that does so where
+        there is one: in every child of the processes pool, once in a worker with another pool.
+
+        The place to open what must not be shared between processes. In a child that was made by
+        ``forkserver`` or ``spawn`` only the hooks of the app are called (`App.add_hook`): the
+        worker's own is an object of another process.
+        """
+
+    def on_child_stop(self, app: App) -> None:
+        """The counterpart of `on_child_start`, where a process or a worker ends in order; not
+        after a child was killed or has crashed."""
 
     def on_stop(self, worker: Worker, report: WorkerReport) -> None:
         """The last thing: everything is settled, released or abandoned, and the pool is gone."""

@@ -9,6 +9,7 @@ from .checks import (
     Check,
     boolean,
     count,
+    limits_in_order,
     name_of,
     not_negative,
     one_of,
@@ -28,14 +29,16 @@ class TaskPolicy:
     """How jobs of a task are queued, run and retried unless a call says otherwise.
 
     ``queue`` and ``store_result`` default to the app's configuration. ``timeout`` is a
-    cooperative deadline in seconds. ``max_deliveries`` is how often a worker may be lost with
-    the job before it becomes a dead letter.
+    cooperative deadline in seconds, which interrupts the task in the processes pool;
+    ``hard_timeout`` is when its process is killed. ``max_deliveries`` is how often a worker may
+    be lost with the job before it becomes a dead letter.
     """
 
     queue: str | None = None
     priority: int = 0
     retry: Retry | None = None
     timeout: float | None = None
+    hard_timeout: float | None = None
     ack: AckPolicy = "on_success"
     expires: float | None = None
     max_deliveries: int = 5
@@ -46,6 +49,7 @@ class TaskPolicy:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             check(name, getattr(self, name))
+        limits_in_order(self.timeout, self.hard_timeout)
 
 
 def _retry(name: str, value: object) -> None:
@@ -58,6 +62,7 @@ _CHECKS: dict[str, Check] = {
     "priority": priority,
     "retry": optional(_retry),
     "timeout": optional(positive),
+    "hard_timeout": optional(positive),
     "ack": one_of(*get_args(AckPolicy)),
     "expires": optional(positive),
     "max_deliveries": count,

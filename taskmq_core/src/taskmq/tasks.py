@@ -58,6 +58,7 @@ class Task(Generic[P, R]):
     priority: ClassVar[int] = 0
     retry: ClassVar[Retry | None] = None
     timeout: ClassVar[float | None] = None
+    hard_timeout: ClassVar[float | None] = None
     ack: ClassVar[AckPolicy] = "on_success"
     expires: ClassVar[float | None] = None
     max_deliveries: ClassVar[int] = 5

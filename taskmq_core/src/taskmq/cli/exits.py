@@ -7,6 +7,7 @@ from enum import IntEnum
 from taskmq.errors import (
     ConfigError,
     IdempotencyConflict,
+    Interrupted,
     MessageError,
     QueueFull,
     RemoteError,
@@ -59,6 +60,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (UnknownJob, Exit.UNKNOWN),
     (ResultTimeout, Exit.TIMEOUT),
     (ResultError, Exit.FAILED),
+    (Interrupted, Exit.FAILED),
     (MessageError, Exit.REFUSED),
     (IdempotencyConflict, Exit.REFUSED),
     (UnknownDependency, Exit.REFUSED),
