@@ -162,14 +162,14 @@ def test_large_and_binary_values_survive(store: Store) -> None:
 
 def test_file_shrinks_after_a_flood(store: Store) -> None:
     store.transport.enqueue(jobs(2_000, args=_raw("x" * 4_000), result_ttl=0.0))
-    store.transport._database.write_apart(_checkpoint)
+    store.transport._database._writer.run(_checkpoint)
     full = store.path.stat().st_size
     for _ in range(2):
         held = store.exchange(limit=1_000).deliveries
         store.transport.settle([Ack(delivery) for delivery in held])
     for _ in range(6):
         store.transport.maintain()
-    store.transport._database.write_apart(_checkpoint)
+    store.transport._database._writer.run(_checkpoint)
     assert store.path.stat().st_size < full / 2
 
 

@@ -233,11 +233,11 @@ def test_reader_does_not_wait_for_a_writer_of_its_process(path: Path) -> None:
 def test_full_disk_stores_nothing_and_is_usable_once_there_is_space(path: Path) -> None:
     store = open_store(path)
     limit = _pages(store) + 10
-    store._database.write_apart(lambda c: c.execute(f"PRAGMA max_page_count = {limit}").fetchall())
+    store._database._writer.run(lambda c: c.execute(f"PRAGMA max_page_count = {limit}").fetchall())
     stored = _fill_up(store)
     assert stored > 0
     assert sum(each.ready for each in store.stats()) == stored
-    store._database.write_apart(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchall())
+    store._database._writer.run(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchall())
     store.enqueue([job(2000)])
     assert sum(each.ready for each in store.stats()) == stored + 1
     store.close()

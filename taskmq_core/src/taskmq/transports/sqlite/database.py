@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from taskmq.clock import Clock
 from taskmq.errors import ConfigError, TransportUnavailable
 
 from . import fork, schema
-from .errors import spoils_connection, translate
+from .errors import is_busy, spoils_connection, translate
 from .options import Options
 
 __all__ = ["Database"]
@@ -34,6 +35,7 @@ SETTINGS = (
     "PRAGMA wal_autocheckpoint = 2000",  # pages: 8 MB between two syncs of the file
     "PRAGMA journal_size_limit = 33554432",  # what a long read made it grow to is given back
 )
+FIRST_PAUSE, LONGEST_PAUSE = 0.000_1, 0.001
 SECONDS_BETWEEN_FILE_CHECKS = 1.0
 SECONDS_FOR_OTHER_THREADS = 10.0
 
@@ -55,7 +57,8 @@ class Database:
                 f"this Python has SQLite {sqlite3.sqlite_version}; taskmq needs 3.35 or later"
             )
         self.path = options.path
-        self._writer = _Slot(options, clock)
+        self._patience = options.busy_timeout
+        self._writer = _Slot(options, clock, "PRAGMA busy_timeout = 0")  # see _begin
         self._reader = _Slot(options, clock, "PRAGMA query_only = ON")
         fork.watch(self)
         # Also at the interpreter's exit, so that the log is written back and removed.
@@ -72,11 +75,7 @@ class Database:
 
         Raises a `taskmq.errors.TransportError`; the connection is usable again afterwards.
         """
-        return self._writer.run(_in_transaction, work, *args, **kwargs)
-
-    def write_apart(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run ``work``; each statement of it is a transaction."""
-        return self._writer.run(work, *args, **kwargs)
+        return self._writer.run(_in_transaction, self._patience, work, *args, **kwargs)
 
     def read(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run ``work``, which reads; each statement of it sees one state of the store."""
@@ -227,14 +226,38 @@ class _Slot:
 
 
 def _in_transaction(
-    connection: sqlite3.Connection, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs
+    connection: sqlite3.Connection,
+    patience: float,
+    work: Work[P, R],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> R:
-    # IMMEDIATE: a transaction that begins by reading could not become one that writes if another
-    # process wrote in between.
-    connection.execute("BEGIN IMMEDIATE")
+    _begin(connection, patience)
     result = work(connection, *args, **kwargs)
     connection.execute("COMMIT")
     return result
+
+
+def _begin(connection: sqlite3.Connection, patience: float) -> None:
+    """Begin a transaction, when no other process is in one.
+
+    IMMEDIATE, since one that begins by reading could not become one that writes if another process
+    wrote in between. We wait ourselves: SQLite asks ever more seldom, down to ten times a second,
+    so that among busy processes one may starve; asking once a millisecond is fair and costs little.
+    """
+    pause, deadline = FIRST_PAUSE, None
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            now = time.monotonic()
+            deadline = now + patience if deadline is None else deadline
+            if not is_busy(error) or now >= deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _nothing(connection: sqlite3.Connection) -> None:

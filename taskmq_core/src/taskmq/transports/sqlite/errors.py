@@ -13,7 +13,7 @@ from taskmq.errors import (
     TransportUnavailable,
 )
 
-__all__ = ["salvage", "spoils_connection", "translate"]
+__all__ = ["is_busy", "salvage", "spoils_connection", "translate"]
 
 BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = (
     5, 6, 8, 10, 11, 13, 14, 15, 26,
@@ -72,6 +72,11 @@ def translate(error: sqlite3.Error, path: Path) -> TransportError:
         return _unexpected(error, path)
     kind, explanation = EXPLANATIONS[code]
     return kind(f"{path} {explanation.format(error=error)}")
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether it is another process that stands in the way."""
+    return _primary_code(error) == BUSY
 
 
 def spoils_connection(error: sqlite3.Error) -> bool:

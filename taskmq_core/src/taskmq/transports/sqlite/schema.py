@@ -13,7 +13,7 @@ from pathlib import Path
 from taskmq.errors import ConfigError, SchemaMismatch, StoreCorrupt, TransportUnavailable
 from taskmq.transports._files import read_text
 
-from .errors import salvage
+from .errors import is_busy, salvage
 
 __all__ = [
     "APPLICATION_ID",
@@ -206,7 +206,7 @@ def _use_log(connection: sqlite3.Connection, path: Path, patience: float) -> Non
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() >= deadline:
+            if not is_busy(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(0.005)
             continue

@@ -173,7 +173,7 @@ class SqliteTransport:
         if self._database.read(upkeep.is_due, now):
             report = self._database.write(upkeep.maintain, now, limit)
         if self._database.read(upkeep.is_mostly_unused):
-            self._database.write_apart(upkeep.shrink)
+            self._database.write(upkeep.shrink)
         return report
 
     def close(self) -> None:

@@ -89,8 +89,9 @@ def is_mostly_unused(connection: sqlite3.Connection) -> bool:
 
 def shrink(connection: sqlite3.Connection) -> None:
     """Give some unused space back to the file system."""
-    # Not execute(): it makes one step, which is one page.
-    connection.executescript(f"PRAGMA incremental_vacuum({SHRINK_PAGES})")
+    for _ in range(SHRINK_PAGES):
+        # A page each time: the statement gives no rows, so that sqlite3 takes one step of it only.
+        connection.execute("PRAGMA incremental_vacuum(1)")
 
 
 def _queues_in(connection: sqlite3.Connection, phase: int) -> list[str]:
