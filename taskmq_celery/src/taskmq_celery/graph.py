@@ -59,7 +59,8 @@ def submit(app: Any, nodes: list[Node]) -> None:
         if len(nodes) == 1:
             message = nodes[0].message
             job = job_named(app, engine, message.task)
-            if not engine.submit(call_of(job, message)).created:
+            call = call_of(job, message, result_ttl=_ttl(engine, message))
+            if not engine.submit(call).created:
                 _submit_again(engine, job, message)
         else:
             engine.submit_many(_calls(app, engine, nodes))
@@ -75,12 +76,13 @@ def _submit_again(engine: taskmq.App, job: taskmq.Task[..., Any], message: Messa
             store.bury([message.id])
     else:
         message = with_id(message, uuid())
-    engine.submit(call_of(job, message))
+    engine.submit(call_of(job, message, result_ttl=_ttl(engine, message)))
 
 
 def _calls(app: Any, engine: taskmq.App, nodes: list[Node]) -> list[taskmq.Call[Any]]:
     root = nodes[0].message.id
     feeding = {node.parent for node in nodes if not node.immutable}
+    awaited = {node.parent for node in nodes}
     return [
         call_of(
             job_named(app, engine, node.message.task),
@@ -88,9 +90,17 @@ def _calls(app: Any, engine: taskmq.App, nodes: list[Node]) -> list[taskmq.Call[
             after=_after(node),
             feeds=node.message.id in feeding,
             workflow=root,
+            # A delay of the next one counts from its end, which has to be known then.
+            result_ttl=None if node.message.id in awaited else _ttl(engine, node.message),
         )
         for node in nodes
     ]
+
+
+def _ttl(engine: taskmq.App, message: Message) -> float | None:
+    """Nobody can ask for a result that is not stored: forget the job once it has succeeded."""
+    stored = engine.config.store_results if message.store_result is None else message.store_result
+    return None if stored else 0.0
 
 
 def _after(node: Node) -> tuple[Dependency, ...]:

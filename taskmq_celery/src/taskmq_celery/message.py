@@ -90,9 +90,13 @@ def call_of(
     after: tuple[Dependency, ...] = (),
     feeds: bool = False,
     workflow: str | None = None,
+    result_ttl: float | None = None,
 ) -> taskmq.Call[Any]:
-    """The job for a message. ``after`` are the jobs that it waits for; ``feeds`` that others
-    wait for its result."""
+    """The job for a message.
+
+    ``after`` are the jobs that it waits for, ``feeds`` says that others wait for its result,
+    ``result_ttl`` is how long a success is remembered, in seconds (as configured if not given).
+    """
     headers = _packed(message)
     eta, expires = message.eta, message.expires
     if after:
@@ -119,8 +123,7 @@ def call_of(
             headers=headers,
             ack=message.ack,
             store_result=message.store_result,
-            # Nobody can ask for it: forget it as soon as it has succeeded.
-            result_ttl=0.0 if message.store_result is False else None,
+            result_ttl=result_ttl,
             codec=codec_name(message.serializer),
         ),
         after=after,

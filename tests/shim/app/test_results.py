@@ -266,3 +266,19 @@ def test_results_are_there_for_as_long_as_the_setting_says(make_app: Callable[..
     week = make_app(result_expires=datetime.timedelta(days=7))
     assert engine_for(week).config.result_ttl == 7 * 86400
     assert engine_for(make_app(result_expires=None)).config.result_ttl > 10 * 360 * 86400
+
+
+@pytest.mark.parametrize(("backend", "ignored"), [("rpc://", True), (None, False)])
+def test_a_success_that_nobody_can_ask_for_is_forgotten_a_failure_is_kept(
+    make_app: Callable[..., Any], work: Any, stored: Any, backend: str | None, ignored: bool
+) -> None:
+    app = make_app(backend=backend)
+
+    @app.task(ignore_result=ignored)
+    def divide(x: int) -> float:
+        return 1 / x
+
+    good, bad = divide.delay(1), divide.delay(0)
+    work(app)
+    assert stored(app, good) is None
+    assert stored(app, bad).failure.type == "builtins.ZeroDivisionError"
