@@ -179,3 +179,106 @@ def test_a_second_signal_leaves_at_once() -> None:
     # Signalled before its job was handed to the pool: given back or just started.
     assert report.released + report.abandoned == 1
     assert job.state in (JobState.QUEUED, JobState.RUNNING)
+
+
+def test_a_process_that_ends_hands_over_what_still_runs(run_worker: Start) -> None:
+    bench = Bench(concurrency=2, shutdown_timeout=0.05)
+    running = run_worker(bench.app)
+    job = bench.hold.delay(1)
+    once = bench.app.task(name="once", ack="on_receipt")(bench._hold).delay(2)
+    bench.wait_until_running(2)
+    running.worker.stop()
+    assert running.result().abandoned == 2
+    assert running.worker.hand_over() == 2
+    assert (job.state, job.info["deliveries"], job.info["reclaims"]) == (JobState.QUEUED, 0, 0)
+    assert (once.state, once.info["dead_reason"]) == (JobState.FAILED, "worker_lost")
+    assert running.worker.hand_over() == 0
+    bench.go.set()
+
+
+def test_what_has_ended_since_is_settled_at_the_handing_over(run_worker: Start) -> None:
+    bench = Bench(concurrency=1, shutdown_timeout=0.05)
+    running = run_worker(bench.app)
+    job = bench.hold.delay(7)
+    bench.wait_until_running(1)
+    session = running.worker._session
+    running.worker.stop()
+    assert running.result().abandoned == 1
+    bench.go.set()
+    assert session.pool.stop(DEADLINE)  # its slot is through
+    assert running.worker.hand_over() == 0
+    assert job.get(DEADLINE) == 7
+
+
+def test_a_pool_that_can_end_its_jobs_gives_them_back(run_worker: Start) -> None:
+    bench = Bench(concurrency=2, shutdown_timeout=0.05)
+    sink = CollectingSink()
+    bench.app.add_sink(sink)
+    running = run_worker(bench.app)
+    jobs = bench.hold.submit_many([(1,), (2,)])
+    bench.wait_until_running(2)
+    running.worker._session.pool.abort = running.worker.in_flight  # as if threads could be ended
+    running.worker.stop()
+    report = running.result()
+    assert (report.interrupted, report.abandoned) == (2, 0)
+    assert "2 cut short, to run again" in str(report)
+    assert {job.state for job in jobs} == {JobState.QUEUED}
+    reasons = {event.reason for event in sink.events if isinstance(event, JobReleased)}
+    assert reasons == {"the worker stops, and it takes too long"}
+    bench.go.set()
+
+
+def test_health_follows_the_life_of_a_worker(run_worker: Start) -> None:
+    bench = Bench(concurrency=1)
+    idle = Worker(bench.app)
+    assert (idle.health().live, idle.health().ready) == (True, False)
+    running = run_worker(bench.app)
+    health = running.worker.health()
+    assert (health.live, health.ready) == (True, True)
+    bench.hold.delay(1)
+    bench.wait_until_running(1)
+    assert [delivery.queue for delivery in running.worker.in_flight()] == ["default"]
+    running.worker.stop()
+    health = running.worker.health()
+    assert (health.live, health.ready, health.status) == (True, False, "stopping")
+    bench.go.set()
+    running.result()
+    assert running.worker.in_flight() == []
+
+
+class StuckHook(WorkerHook):
+    def __init__(self) -> None:
+        self.stuck, self.go = threading.Event(), threading.Event()
+
+    def on_deliveries(self, worker: Worker, deliveries: object) -> None:
+        self.stuck.set()
+        assert self.go.wait(DEADLINE)
+
+
+def test_a_loop_that_is_stuck_is_not_live() -> None:
+    bench, hook = Bench(), StuckHook()
+    bench.go.set()
+    worker = Worker(bench.app, hook=hook)
+    bench.hold.delay(1)
+    thread = threading.Thread(target=worker.run_until_idle)
+    thread.start()
+    assert hook.stuck.wait(DEADLINE)
+    assert worker.health().live  # it may take a while
+    health = worker.health(stuck_after=0.0)
+    assert (health.live, health.ready) == (False, False)
+    assert health.status.startswith("stuck: the loop has been working for 0 s")
+    hook.go.set()
+    thread.join(DEADLINE)
+
+
+def test_a_long_job_in_the_thread_of_the_loop_is_not_a_stuck_loop() -> None:
+    bench = Bench(pool="solo")
+    worker = Worker(bench.app)
+    job = bench.hold.delay(1)
+    thread = threading.Thread(target=worker.run_until_idle)
+    thread.start()
+    bench.wait_until_running(1)
+    assert worker.health(stuck_after=0.0).live
+    bench.go.set()
+    thread.join(DEADLINE)
+    assert job.state == JobState.SUCCEEDED

@@ -51,6 +51,9 @@ class HandPool:
 
     def turn(self) -> None: ...
 
+    def abort(self) -> list[Delivery]:
+        return []
+
     def stop(self, timeout: float) -> bool:
         return True
 

@@ -93,7 +93,8 @@ class JobDeferred(JobEvent, frozen=True, kw_only=True, tag="task.deferred"):
 
 
 class JobReleased(JobEvent, frozen=True, kw_only=True, tag="task.released"):
-    """Given back unstarted: for something more urgent, or because the worker stops."""
+    """Given back, to run elsewhere: unstarted for something more urgent or because the worker
+    stops, or cut short where its process ends."""
 
     worker: str
     reason: str

@@ -55,6 +55,10 @@ class Pool(Protocol):
     def turn(self) -> None:
         """Let the pool use the calling thread; returns when there are outcomes to see to."""
 
+    def abort(self) -> list[Delivery]:
+        """End what runs, now and for good, where that is possible: these deliveries, of which
+        ``done`` will not hear. Where slots cannot be ended, none: what runs goes on."""
+
     def stop(self, timeout: float) -> bool:
         """Start nothing more and wait for what runs, at most ``timeout`` seconds (real time).
 

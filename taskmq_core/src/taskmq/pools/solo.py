@@ -50,6 +50,9 @@ class SoloPool:
             self._done(outcome)
             spent += outcome.runtime
 
+    def abort(self) -> list[Delivery]:
+        return []  # a thread cannot be ended
+
     def stop(self, timeout: float) -> bool:
         return True  # whoever calls this is not inside a job
 

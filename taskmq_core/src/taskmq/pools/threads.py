@@ -68,6 +68,9 @@ class ThreadPool:
     def turn(self) -> None:
         """Nothing: the slots have their own threads."""
 
+    def abort(self) -> list[Delivery]:
+        return []  # a thread cannot be ended
+
     def stop(self, timeout: float) -> bool:
         self._stopping = True
         self._rouse(self.slots)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from taskmq.hooks import WorkerHook
 
+from .health import Health
 from .report import WorkerReport
 from .runner import Worker
 
-__all__ = ["Worker", "WorkerHook", "WorkerReport"]
+__all__ = ["Health", "Worker", "WorkerHook", "WorkerReport"]

@@ -53,6 +53,11 @@ class Fetcher:
         self._backoff = Backoff(pace.draw)
         self._down_since = 0.0
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the store answered last time."""
+        return not self._backoff.failures
+
     def exchange(self, limit: int | None) -> Exchange | None:
         """Send what is unsent and reserve up to ``limit`` (``None``: reserve nothing, look at
         nothing). ``None`` if the store did not answer. Raises `StoreCorrupt`, `SchemaMismatch`.

@@ -25,8 +25,10 @@ from taskmq.transport import MAX_YIELDS, Delivery, Exchange, Release
 from .credit import GATHER, Credit
 from .fetcher import Fetcher
 from .inbox import Inbox
+from .interrupt import cut_short
 from .lookout import Lookout
 from .pace import REAL, Pace
+from .pulse import Place, Pulse
 
 __all__ = ["Loop", "Parts"]
 
@@ -39,6 +41,9 @@ AGAIN_AT_ONCE = 0.05
 """Seconds until the next maintenance if the last one left something to do."""
 FOREVER = float("inf")
 BEHIND = "the jobs before it take long"
+CUT_SHORT = "the worker stops, and it takes too long"
+CLEARING_UP = 0.5
+"""Seconds of the shutdown timeout for giving back what runs, so that it is kept as a whole."""
 PAST_DUE = 0.01
 """Seconds to wait if the store says that something was due already."""
 
@@ -86,6 +91,9 @@ class Loop:
 
         self.in_pool = 0
         """Submitted to the pool and not finished."""
+        self.interrupted = 0
+        """Ended by this loop, and given back."""
+        self.pulse = Pulse()
         self._lowest = 0  # priority of the least urgent delivery that may be unstarted
         self._look = True  # the store may have something that we have not seen
         self._due_at: float | None = None  # app's clock: when the store has something by itself
@@ -111,6 +119,7 @@ class Loop:
 
     def step(self, *, until_idle: bool = False, deadline: float | None = None) -> bool:
         """One round, without the wait at its end; whether it was the last. See `run`."""
+        self.pulse.at(Place.WORKING)
         self._collect()
         if self._inbox.stop and self._leave_at is None:
             self._begin_to_stop()
@@ -122,12 +131,19 @@ class Loop:
         if deadline is not None and self._monotonic() >= deadline:
             raise TimeoutError(f"worker {self._worker} is not idle: {self.in_pool} jobs run")
         self._maintain()
+        if self._pool.inline:
+            self.pulse.at(Place.JOB)
         self._turn()
         return False
 
     def leave(self) -> int:
         """Say the last to the store; the number of jobs that are still running."""
+        self.pulse.at(Place.WORKING)
         self._collect()
+        if self.in_pool:
+            self._interrupt(self._pool.abort())
+            self._collect()  # what ended just before
+        self.pulse.at(Place.STORE)
         if self._fetcher.unsent and self._fetcher.exchange(None) is None:
             logger.warning(
                 "%d outcomes could not be stored; these jobs run again when their leases end",
@@ -169,7 +185,9 @@ class Loop:
                 limit = None  # nothing that a look could change
         self._lookout.prepare()
         self._look = False
+        self.pulse.at(Place.STORE)
         answer = self._fetcher.exchange(limit)
+        self.pulse.at(Place.WORKING)
         if answer is None or limit is None:
             self._look = True
         else:
@@ -205,6 +223,7 @@ class Loop:
         self._pool.submit(deliveries)
 
     def _wait(self, deadline: float | None) -> None:
+        self.pulse.at(Place.WAITING)
         in_pool = self.in_pool
         enough = self._credit.batch(in_pool)
         if enough > 1 and self._inbox.wait(GATHER, enough):
@@ -238,8 +257,15 @@ class Loop:
     def _begin_to_stop(self) -> None:
         """Reserve nothing more; what has not started goes back at once."""
         if self._leave_at is None:
-            self._leave_at = self._monotonic() + self._shutdown_timeout
+            clearing_up = min(CLEARING_UP, self._shutdown_timeout / 10)
+            self._leave_at = self._monotonic() + self._shutdown_timeout - clearing_up
         self._release(self._pool.withdraw(), "the worker stops")
+
+    def _interrupt(self, deliveries: list[Delivery]) -> None:
+        self.interrupted = len(deliveries)
+        self.in_pool -= len(deliveries)
+        self._fetcher.unsent += map(cut_short, deliveries)
+        self._report_released(deliveries, CUT_SHORT)
 
     def _give_back(self) -> None:
         recalled = self._inbox.take_recalled()
@@ -330,6 +356,7 @@ class Loop:
         busy = processed != self._maintained_after
         self._maintained_after = processed
         interval = MAINTENANCE_INTERVAL if busy else IDLE_MAINTENANCE_INTERVAL
+        self.pulse.at(Place.STORE)
         try:
             report = self._app.transport.maintain()
             done = max(report.reclaimed, report.expired, report.purged, report.keys_purged)
@@ -339,5 +366,6 @@ class Loop:
             logger.debug("no maintenance: %s", error)
         except Exception:
             logger.exception("maintenance failed")
+        self.pulse.at(Place.WORKING)
         self._maintain_at = now + interval
         self._look = True

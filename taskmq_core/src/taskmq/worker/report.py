@@ -16,8 +16,9 @@ class WorkerReport:
     """Counts of settlements that the store accepted, over one run of a worker.
 
     ``processed`` are the jobs that ran, however they ended. ``released`` were given back
-    unstarted. ``abandoned`` were still running when the worker left: once their leases have run
-    out they run again elsewhere.
+    unstarted. ``interrupted`` were running when the time for the stop was over: they were ended
+    and given back, and run again elsewhere. ``abandoned`` still run, in a pool that cannot end
+    them: they run again elsewhere once their leases have run out, or after `Worker.hand_over`.
     """
 
     processed: int = 0
@@ -27,6 +28,7 @@ class WorkerReport:
     released: int = 0
     seconds: float = 0.0
     abandoned: int = 0
+    interrupted: int = 0
 
     def __str__(self) -> str:
         """``3 jobs in 0.5 s: 2 succeeded, 1 failed``"""
@@ -35,6 +37,7 @@ class WorkerReport:
             "failed": self.failed,
             "to be retried": self.retried,
             "given back unstarted": self.released,
+            "cut short, to run again": self.interrupted,
             "left running, to run again": self.abandoned,
         }
         told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
@@ -55,7 +58,7 @@ class Tally:
     def processed(self) -> int:
         return sum(self._kinds[kind] for kind in (Ack, RetryLater, DeadLetter, Revoke))
 
-    def report(self, *, seconds: float, abandoned: int) -> WorkerReport:
+    def report(self, *, seconds: float, abandoned: int, interrupted: int = 0) -> WorkerReport:
         return WorkerReport(
             processed=self.processed,
             succeeded=self._kinds[Ack],
@@ -64,4 +67,5 @@ class Tally:
             released=self._kinds[Release],
             seconds=seconds,
             abandoned=abandoned,
+            interrupted=interrupted,
         )

@@ -17,8 +17,10 @@ from taskmq.events import WorkerStarted, WorkerStopped
 from taskmq.hooks import WorkerHook
 from taskmq.transport import Delivery
 
+from .health import Health
 from .inbox import Inbox
 from .loop import Loop
+from .pulse import STUCK_AFTER
 from .report import WorkerReport
 from .session import Session
 
@@ -66,6 +68,7 @@ class Worker:
         """Epoch seconds; 0 before it ran."""
         self._hook = hook or WorkerHook()
         self._inbox = Inbox()
+        self._session: Session | None = None  # the last one, if it left jobs running
         self._turnstile = threading.Lock()  # held while it runs
 
     # -- running -----------------------------------------------------------------------------
@@ -115,6 +118,35 @@ class Worker:
         """Look at the store and the clock now; needed only where a test moves the clock."""
         self._inbox.ring()
 
+    # -- from other threads ------------------------------------------------------------------
+
+    def health(self, stuck_after: float = STUCK_AFTER) -> Health:
+        """How it is, for probes: from any thread, at once, without a look at the store.
+
+        A step of its loop that takes more than ``stuck_after`` seconds makes it not live. What a
+        task or the store takes does not count.
+        """
+        session = self._session
+        if session is None:
+            return Health(live=True, ready=False, status="not running")
+        return session.health(stuck_after)
+
+    def in_flight(self) -> list[Delivery]:
+        """What it holds now: running, waiting for a slot, or about to be settled."""
+        session = self._session
+        return [] if session is None else session.keeper.held()
+
+    def hand_over(self) -> int:
+        """Give back what still runs, so that it runs elsewhere at once instead of when its lease
+        ends; how many jobs. Only for a process that ends right afterwards, by ``os._exit``: until
+        then the job may run twice at a time.
+
+        After `run`, or instead of its end, from another thread, where a job has the thread of the
+        loop. What has ended meanwhile is settled. Raises `TransportError`: the leases hold then.
+        """
+        session, self._session = self._session, None
+        return 0 if session is None else session.hand_over()
+
     # -- one run -----------------------------------------------------------------------------
 
     def _run(self, work: Callable[[Loop], None]) -> WorkerReport:
@@ -135,6 +167,7 @@ class Worker:
             inbox=self._inbox,
             on_deliveries=self._deliveries_hook(),
         )
+        self._session = session
         self.started_at, began = self.app.clock.now(), time.monotonic()
         self._call(self._hook.on_start)
         try:
@@ -143,11 +176,18 @@ class Worker:
             work(session.loop)
             abandoned = session.end()
         except BaseException:
+            self._session = None
             session.crash()
             raise
         finally:
             self._inbox = Inbox()  # a stop was for this run, or comes in time for the next
-        report = session.fetcher.tally.report(seconds=time.monotonic() - began, abandoned=abandoned)
+        if not abandoned:
+            self._session = None
+        report = session.fetcher.tally.report(
+            seconds=time.monotonic() - began,
+            abandoned=abandoned,
+            interrupted=session.loop.interrupted,
+        )
         self._part(report)
         return report
 

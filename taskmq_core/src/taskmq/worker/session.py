@@ -13,8 +13,10 @@ from taskmq.transport import Delivery
 
 from .credit import Credit
 from .fetcher import Fetcher
+from .health import Health
 from .heartbeat import Heartbeat, describe_worker
 from .inbox import Inbox
+from .interrupt import cut_short
 from .lease import RENEW_EVERY, LeaseKeeper
 from .lookout import Lookout
 from .loop import Loop, Parts
@@ -51,7 +53,7 @@ class Session:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
         self.pool = make_pool(config.pool, config.concurrency)
         refuse_coroutines(app, self.pool, config.pool)
-        transport = app.transport
+        self._transport = transport = app.transport
         self._inbox = inbox
         self._executor = Executor(app, worker=name, extend=self._extend)
         self.keeper = LeaseKeeper(
@@ -121,6 +123,33 @@ class Session:
         self._stop_threads(ABANDON_TIMEOUT if abandoned else JOIN_TIMEOUT)
         self.heartbeat.deregister()
         return abandoned
+
+    def hand_over(self) -> int:
+        """The process is about to end: settle what is done, give back what runs. The number of
+        jobs given back. Raises `TransportError`."""
+        done = [outcome.settlement for outcome in self._inbox.take()]
+        done += self.fetcher.unsent
+        settled = {id(settlement.delivery) for settlement in done}
+        running = [each for each in self.keeper.held() if id(each) not in settled]
+        if done or running:
+            settlements = [*done, *map(cut_short, running)]
+            self.keeper.let_go(settlements)
+            self._transport.settle(settlements)
+        return len(running)
+
+    def health(self, stuck_after: float) -> Health:
+        """See `Worker.health`."""
+        stuck = self.loop.pulse.stuck(stuck_after)
+        if stuck:
+            return Health(live=False, ready=False, status=f"stuck: {stuck}")
+        if self._inbox.stop:
+            return Health(live=True, ready=False, status="stopping")
+        if not self.heartbeat.registered:
+            return Health(live=True, ready=False, status="starting")
+        if not self.fetcher.is_answered:
+            return Health(live=True, ready=False, status="the store does not answer")
+        running, processed = self._load()
+        return Health(live=True, ready=True, status=f"{running} jobs run, {processed} are done")
 
     def crash(self) -> None:
         """After an error in the loop: end the threads without another word to the store."""
