@@ -1,0 +1,131 @@
+"""Where an app's settings and task modules come from."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import ImproperlyConfigured
+from celery.loaders import get_loader_cls
+from celery.utils.dispatch import Signal
+
+from .utils import Settings, Source
+
+if TYPE_CHECKING:
+    from celery.loaders.base import BaseLoader
+
+__all__ = ("Configured",)
+
+logger = logging.getLogger(__name__)
+
+ENVVAR_MISSING = (
+    "The environment variable {0!r} is not set: it has to name the module with the configuration, "
+    'as in {0}="proj.celeryconfig"'
+)
+
+
+class Configured:
+    """The part of an app that reads its configuration; `celery.app.base.Celery` is the whole."""
+
+    conf: Settings
+    configured: bool
+    loader_cls: Any
+    on_configure: Signal
+    on_after_configure: Signal
+    _config_source: Any
+    _config_source_silent: bool
+    _discoveries: list[Callable[[], None]]
+
+    def config_from_object(
+        self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
+    ) -> Any:
+        """Take the configuration from a module or object, or from one of that name.
+
+        It is read when a setting is first needed, unless ``force``. ``namespace="CELERY"`` takes
+        only settings with that prefix. What was set on ``app.conf`` goes first.
+        """
+        self._config_source = obj
+        self._config_source_silent = silent
+        self.configured = False
+        self.conf.set_source(self._load_config, namespace)
+        if force:
+            self.conf.load()
+            return self.conf
+        return None
+
+    def config_from_envvar(
+        self, variable_name: str, silent: bool = False, force: bool = False
+    ) -> Any:
+        """Take the configuration from the module that an environment variable names."""
+        module_name = os.environ.get(variable_name)
+        if not module_name:
+            if silent:
+                return False
+            raise ImproperlyConfigured(ENVVAR_MISSING.format(variable_name))
+        return self.config_from_object(module_name, silent=silent, force=force)
+
+    def config_from_cmdline(self, argv: Iterable[str], namespace: str = "celery") -> None:
+        """Settings from a command line: ``worker.concurrency=4``."""
+        self.conf.update(self.loader.cmdline_config_parser(argv, namespace))
+
+    @property
+    def namespace(self) -> str | None:
+        """The prefix of setting names in the configuration source, and in ``conf.update``."""
+        found: str | None = self.conf.namespace
+        return found
+
+    @namespace.setter
+    def namespace(self, value: str | None) -> None:
+        self.conf.set_namespace(value)
+
+    def add_defaults(self, fun: Any) -> None:
+        """Defaults from a dict, or from a function that gives one."""
+        self.conf.add_defaults(fun() if callable(fun) else fun)
+
+    def _load_config(self) -> Source | None:
+        self.on_configure.send(sender=self)
+        source = None
+        if self._config_source is not None:
+            self.loader.config_from_object(self._config_source, silent=self._config_source_silent)
+            source = self.loader.conf
+        elif not self._config_source_silent:
+            source = self.loader.conf
+        self.configured = True
+        self.on_after_configure.send(sender=self, source=self.conf)
+        return Source(source, self.namespace) if source else None
+
+    @cached_property
+    def loader(self) -> BaseLoader:
+        """How modules and configuration are imported."""
+        loader: BaseLoader = get_loader_cls(self.loader_cls)(app=self)
+        return loader
+
+    def autodiscover_tasks(
+        self,
+        packages: Any = None,
+        related_name: str | None = "tasks",
+        force: bool = False,
+    ) -> None:
+        """Import the ``tasks`` module of each package, when a worker imports the rest.
+
+        ``packages`` is a list or a function that gives one; ``related_name`` another name than
+        ``tasks``, or ``None`` for the packages themselves. With ``force`` it happens now.
+        """
+
+        def discover() -> None:
+            found = packages() if callable(packages) else packages or []
+            self.loader.autodiscover_tasks(list(found), related_name)
+
+        if packages is None and "DJANGO_SETTINGS_MODULE" in os.environ:
+            logger.warning(
+                "autodiscover_tasks() without packages finds nothing: Django's installed apps are "
+                "not asked yet; pass them, e.g. autodiscover_tasks(lambda: [...])"
+            )
+        if force:
+            discover()
+            return
+        # Not a receiver of the import_modules signal: its errors would be logged, then raised.
+        self._discoveries.append(discover)
