@@ -77,6 +77,8 @@ def argument_converter(
     by_name: dict[str, Any] = {}
     rest: dict[Any, Any] = {}
     hints = _hints(function)
+    if not hints:
+        return None  # before 3.11 some built-in functions have no signature to look at
     for parameter in list(inspect.signature(function).parameters.values())[bound:]:
         hint = _conversion_of(hints.get(parameter.name), parameter.default)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

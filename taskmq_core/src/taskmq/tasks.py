@@ -211,7 +211,11 @@ class Task(Generic[P, R]):
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        return inspect.signature(self.function)
+        """What the body takes; anything, for a built-in function that does not say."""
+        try:
+            return inspect.signature(self.function)
+        except ValueError:
+            return inspect.signature(lambda *args, **kwargs: None)
 
     @cached_property
     def is_async(self) -> bool:
