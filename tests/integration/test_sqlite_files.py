@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -77,7 +78,9 @@ def test_directory_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"
 )
-def test_what_another_user_owns_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_what_another_user_owns_is_refused_in_one_line(
+    request: pytest.FixtureRequest,
+) -> None:
     script = (
         "import os, sys\n"
         "from taskmq.clock import SystemClock\n"
@@ -87,9 +90,11 @@ def test_what_another_user_owns_is_refused_in_one_line(tmp_path: Path) -> None:
         "try: from_url(sys.argv[1], clock=SystemClock())\n"
         "except TransportUnavailable as error: print(error)\n"
     )
-    for ancestor in [tmp_path, *tmp_path.parents][:3]:
-        ancestor.chmod(0o755)
-    file = tmp_path / "jobs.db"
+    # Not tmp_path: pytest keeps the folders above it to the user who runs it.
+    folder = Path(tempfile.mkdtemp(prefix="taskmq-"))
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    folder.chmod(0o755)
+    file = folder / "jobs.db"
     for says in ("is not writable for this user", "not readable and writable"):
         command = [sys.executable, "-c", script, f"sqlite:///{file}"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
