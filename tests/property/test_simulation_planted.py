@@ -230,7 +230,7 @@ PLANTED: list[tuple[type[MemoryTransport], set[Rule], int]] = [
     (BuriesTheEvidence, {"dead-letter", "answer"}, 5),
     (NeverTooLate, {"expiry", "answer", "state"}, 5),
     (ForgetsKeys, {"key", "answer"}, 10),
-    (RevokesTheFinished, {"state"}, 10),
+    (RevokesTheFinished, {"state"}, 60),
     (RenewsAnything, {"answer"}, 20),
     (StrandsDependents, {"state"}, 10),
 ]
@@ -263,7 +263,7 @@ def test_a_pool_that_runs_a_delivery_twice_is_found_out(monkeypatch: pytest.Monk
 
 def test_a_worker_that_ignores_lost_leases_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Inbox, "recall", lambda inbox, deliveries: None)
-    assert first_report("memory", 60).violations[0].rule == "run"
+    assert first_report("memory", 150).violations[0].rule == "run"
 
 
 def test_a_worker_that_forgets_what_it_could_not_tell_is_found_out(

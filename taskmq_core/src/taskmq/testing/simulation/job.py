@@ -31,7 +31,11 @@ class Edge:
 
 @dataclass(slots=True)
 class Job:
-    """What the port promises of one job. Written from the port's text, not from any store."""
+    """What the port promises of one job. Written from the port's text, not from any store.
+
+    ``changed`` becomes true with every change, so that what did not change need not be compared
+    field by field again.
+    """
 
     sequence: int
     id: str
@@ -58,6 +62,12 @@ class Job:
     """Whether the last thing that went wrong left a failure to show."""
     result: Payload | None = None
     history: int = 0
+    changed: bool = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if name != "changed":
+            object.__setattr__(self, "changed", True)
 
     @property
     def envelope(self) -> Envelope:

@@ -148,6 +148,7 @@ class Model:
         for dependent, edge in self._dependents(job):
             if not edge.met:
                 edge.met, edge.result = True, result
+                dependent.changed = True
                 self._queue_if_ready(dependent, now)
 
     def _skip(self, job: Job, now: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from taskmq.clock import Clock
 from taskmq.errors import TransportError
-from taskmq.records import JobFilter, QueueStats
+from taskmq.records import JobFilter, JobRecord, QueueStats
 from taskmq.states import TERMINAL, JobState
 from taskmq.transport import (
     Delivery,
@@ -39,6 +39,8 @@ class Run:
     """The worker's round in which it was told that its lease is lost. It may start what is in its
     hands already, before it looks up; in the next round it has looked."""
     settled: set[type[Settlement]] = field(default_factory=set)
+    ended: frozenset[type[Settlement]] | None = None
+    """How it may be settled, once the task has come to its end."""
 
 
 class Observer:
@@ -58,6 +60,7 @@ class Observer:
         may count as due still: no store has to take that back."""
         self.rounds: Counter[str] = Counter()
         """How many rounds of its loop each worker has begun."""
+        self._verified: dict[str, JobRecord] = {}
         self.started = 0
         self.stale_starts = 0
         """Runs that began after the lease had run out: allowed, and worth counting."""
@@ -125,6 +128,9 @@ class Observer:
             if len(run.settled) > 1:
                 kinds = sorted(kind.__name__ for kind in run.settled)
                 self.complain("run", f"was settled as {' and '.join(kinds)}", delivery.job_id)
+            if run.ended is not None and type(settlement) not in run.ended:
+                kind = type(settlement).__name__
+                self.complain("run", f"was settled as {kind}, after another end", delivery.job_id)
 
     def _delivered(self, wanted: Reservation, deliveries: Sequence[Delivery]) -> None:
         now = self.clock.now()
@@ -209,6 +215,12 @@ class Observer:
             self.complain("expiry", f"was started by {worker} after its expiry", delivery.job_id)
         self.stale_starts += not (current and job is not None and job.is_held(now))
 
+    def ends(self, delivery: Delivery, *kinds: type[Settlement]) -> None:
+        """The task of a delivery has come to an end, which may be settled in these ways."""
+        run = self.runs.get((delivery.job_id, delivery.token))
+        if run is not None:
+            run.ended = frozenset(kinds)
+
     def lost(self, deliveries: Collection[Delivery]) -> None:
         """Their worker was told that it lost these leases."""
         for delivery in deliveries:
@@ -224,7 +236,9 @@ class Observer:
         for job, record in zip(jobs.values(), store.get(list(jobs)), strict=True):
             if record is None:
                 self.complain("lost", f"({job.state}) is gone", job.id)
-            else:
+            elif job.changed or record != self._verified.get(job.id):
+                job.changed = False
+                self._verified[job.id] = record
                 for rule, text in job.differences(record):
                     self.complain(rule, text, job.id)
 

@@ -34,12 +34,15 @@ ACTIONS: Mapping[str, float] = {
 NEEDED = frozenset({"enqueue", "step", "start"})
 
 PRELUDES: Mapping[str, float] = {
-    "nothing": 50,
-    "take_long": 14,
-    "interleave": 14,
+    # Mostly nothing: a worker that sees many long jobs holds one at a time, and then there is
+    # nothing behind them to be recalled, given back, expired or overtaken.
+    "nothing": 100,
+    "take_long": 15,
+    "interleave": 20,
     "heartbeat": 4,
     "publish": 3,
     "be_revoked": 3,
+    "be_late": 2,
 }
 ENDINGS: Mapping[str, float] = {
     "succeed": 60,
@@ -58,6 +61,8 @@ class Profile:
 
     workers: int
     prefetch: int | None
+    batches: tuple[int, ...]
+    """How many jobs are enqueued at once."""
     fault_rate: float
     lose_wakeups: float
     actions: Mapping[str, float]
@@ -69,7 +74,8 @@ class Profile:
         """The one that a seed gives."""
         return cls(
             workers=draw.randint(1, 4),
-            prefetch=draw.choice((None, None, 1, 3)),
+            prefetch=draw.choice((None, None, None, 3)),
+            batches=draw.choice(((1, 1, 2, 4), (1, 1, 2, 4), (1, 1, 15))),
             fault_rate=draw.choice((0.0, 0.0, 0.02, 0.1)),
             lose_wakeups=draw.choice((0.0, 0.2)),
             actions=_some(ACTIONS, NEEDED, draw),
@@ -83,7 +89,7 @@ def _some(
 ) -> dict[str, float]:
     """Leave a few out, and make some of the others far more, or less, frequent."""
     return {
-        name: weight * draw.choice((0.3, 1, 1, 3))
+        name: weight * draw.choice((0.5, 1, 2) if name in needed else (0.1, 0.3, 1, 3))
         for name, weight in weights.items()
         if name in needed or draw.random() < 0.8
     }

@@ -40,7 +40,7 @@ RULES: dict[Rule, str] = {
     "fifo": "within one queue and priority, jobs are delivered in the order of their enqueue",
     "key": "within its lifetime, an idempotency key stands for one job",
     "leader": "a named lease has one owner at a time",
-    "lease": "a worker renews the leases of what it has in hand, and of nothing else",
+    "lease": "a worker keeps the leases of what it has in hand, of all of it and of nothing else",
     "lost": "every stored job is in exactly one state; none is lost, none made up",
     "one-holder": "at most one live holder of a job at a time",
     "priority": "the most urgent ready job is delivered first",

@@ -23,7 +23,15 @@ from taskmq.states import TERMINAL, JobState
 from taskmq.testing.clock import FakeClock
 from taskmq.testing.crash import WorkerCrashed
 from taskmq.testing.faults import FaultyTransport, RandomFaults
-from taskmq.transport import Transport
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    RetryLater,
+    Revoke,
+    Settlement,
+    Transport,
+)
 from taskmq.worker.pace import Pace
 
 from .journal import Journal
@@ -42,6 +50,13 @@ MAX_DEPTH = 3
 DRAIN_ROUNDS = 3000
 RETRY = Retry(max_attempts=4, base=2.0, max_delay=40.0, jitter=False)
 REPORT_EVERY = 10
+SETTLEMENTS: Mapping[str, tuple[type[Settlement], ...]] = {
+    "succeed": (Ack,),
+    "reject": (DeadLetter,),
+    "give_back": (Defer,),
+    "notice_cancel": (Revoke,),
+    "die": (),
+}
 
 
 class Simulation:
@@ -59,9 +74,10 @@ class Simulation:
         self._handles = [open_handle()]
         self._store = self._handles[0]
         self._pace = Pace(clock.monotonic, self.draw.random)
-        self._workload = Workload(self.draw)
+        self._workload = Workload(self.draw, self.profile.batches)
         self._producer = self._handle("producer")
         self._workers: list[SteppedWorker] = []
+        self._sides: dict[str, WorkerSide] = {}
         self._started = 0
         self._limit = 0
         self._calm = False
@@ -224,7 +240,7 @@ class Simulation:
     def _start_worker(self, tasks: tuple[str, ...]) -> None:
         self._started += 1
         name = f"w{self._started}"
-        queues = QUEUES if self._calm else self.draw.sample(QUEUES, self.draw.randint(2, 3))
+        queues = QUEUES if self._calm else self.draw.sample(QUEUES, self.draw.randint(1, 3))
         config = Config(
             pool="solo",
             lease=LEASE,
@@ -232,8 +248,8 @@ class Simulation:
             park_ttl=100.0,
             shutdown_timeout=20.0,
         )
-        transport = WorkerSide(self._handle(name), self.observer, name)
-        app = App(config, transport=transport, clock=self.clock)
+        self._sides[name] = WorkerSide(self._handle(name), self.observer, name)
+        app = App(config, transport=self._sides[name], clock=self.clock)
         worker = SteppedWorker(app, name, queues, self._pace)
         for task in tasks:
             retry = RETRY if task != "plain" else None
@@ -267,9 +283,8 @@ class Simulation:
         except Exception as error:
             self.observer.complain("error", f"{worker.name} broke: {type(error).__name__}: {error}")
             return
-        if worker.leases_too_many > 0:
-            text = f"{worker.name} keeps {worker.leases_too_many} leases of jobs it has forgotten"
-            self.observer.complain("lease", text)
+        if not gone and (trouble := worker.trouble(len(self._sides[worker.name].in_hand))):
+            self.observer.complain("lease", f"{worker.name} {trouble}")
         if gone:
             self.journal.add(worker.name, "crashed" if worker.dead else "stopped")
             self._remove(worker)
@@ -335,6 +350,7 @@ class Simulation:
             ending = self._live(worker, context)
             name = self.observer.name
             self.journal.add(worker.name, f"runs {name(context.delivery)}: {ending}")
+            self.observer.ends(context.delivery, *_settlements(ending, context))
             return self._end(worker, context, ending)
 
         return body
@@ -345,7 +361,7 @@ class Simulation:
             return "succeed"
         prelude = self._choose(self.profile.preludes)
         if prelude == "take_long":
-            self.clock.advance(self.draw.choice((0.05, 3.0, 15.0, 45.0)) * self.draw.random())
+            self._take_long(worker)
         elif prelude == "interleave":
             self._interleave(worker, context)
         elif prelude == "heartbeat":
@@ -355,15 +371,36 @@ class Simulation:
                 self._enqueue()
         elif prelude == "be_revoked":
             self._be_revoked(worker, context)
+        elif prelude == "be_late":
+            self._be_late(worker)
         if context.cancelled and self.draw.random() < 0.7:
             return "notice_cancel"
         return self._choose(self.profile.endings)
+
+    def _take_long(self, worker: SteppedWorker) -> None:
+        """Time passes for what waits behind this job, often until something of it expires."""
+        now, jobs = self.clock.now(), self.observer.model.jobs.values()
+        held = [job.envelope.expires_at for job in jobs if job.state is JobState.RUNNING]
+        ahead = [at - now for at in held if at is not None and at > now]
+        if ahead and self.draw.random() < 0.7:
+            self._advance(min(ahead))
+        else:
+            self._advance(self.draw.choice((0.05, 3.0, 15.0, 45.0)) * self.draw.random())
+        if self.draw.random() < 0.5:
+            worker.give_back()
 
     def _be_revoked(self, worker: SteppedWorker, context: TaskContext) -> None:
         """Somebody revokes the job while it runs, and the next renewal of its lease tells."""
         with suppress(TransportError):
             self._producer.revoke([context.id])
         self._advance(LEASE / 2)
+        worker.tick()
+
+    def _be_late(self, worker: SteppedWorker) -> None:
+        """The whole process stands still for longer than its leases last."""
+        self._advance(LEASE * 1.1)
+        with suppress(TransportError):
+            self._producer.maintain()
         worker.tick()
 
     def _interleave(self, worker: SteppedWorker, context: TaskContext) -> None:
@@ -394,3 +431,11 @@ class Simulation:
         if ending == "reject":
             raise RejectJob("no good")
         return f"{context.id} ran"
+
+
+def _settlements(ending: str, context: TaskContext) -> tuple[type[Settlement], ...]:
+    """What a worker may say of a delivery whose task ends so."""
+    if ending in ("fail", "ask_for_retry", "retry_elsewhere"):
+        again = context.envelope.ack != "on_completion"
+        return (RetryLater, DeadLetter) if again else (DeadLetter,)
+    return SETTLEMENTS[ending]

@@ -26,6 +26,7 @@ class SteppedWorker:
         """It crashed. What still runs of it, further up the stack, must stop at once."""
         self.busy = False
         """It is in the middle of a step: its thread runs a task."""
+        self._guarded = False
         self._app = app
         self._queues = queues
         self._pace = pace
@@ -51,7 +52,7 @@ class SteppedWorker:
 
     def step(self) -> bool:
         """One round of the loop, with the tasks that it runs; true once it is no more."""
-        self.busy = True
+        self.busy, self._guarded = True, False
         try:
             finished = self._session.loop.step()
         except WorkerCrashed:
@@ -73,13 +74,21 @@ class SteppedWorker:
     def give_back(self) -> None:
         """What its watchdog does when a task takes long: others may have what waits behind it."""
         if self.busy:
+            self._guarded = True
             self._session.watchdog.give_back()
 
-    @property
-    def leases_too_many(self) -> int:
-        """How many leases it keeps of jobs that it has neither to run nor to settle."""
+    def trouble(self, in_hand: int) -> str | None:
+        """What is wrong with its books between two steps, if anything. ``in_hand`` counts what it
+        was given, and has not said it is done with."""
         session = self._session
-        return len(session.keeper) - session.loop.in_pool - len(session.fetcher.unsent)
+        kept, counted = len(session.keeper), session.loop.in_pool
+        if kept > counted + len(session.fetcher.unsent):
+            return f"keeps {kept} leases, with {counted} jobs to run"
+        if kept < in_hand:
+            return f"keeps {kept} leases, and has {in_hand} jobs"
+        if not self._guarded and counted != session.pool.unstarted() + len(self._inbox):
+            return f"counts {counted} jobs, and there are {session.pool.unstarted()}"
+        return None
 
     def stop(self) -> None:
         """Ask for a graceful end, which takes further steps."""

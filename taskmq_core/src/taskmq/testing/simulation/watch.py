@@ -178,10 +178,14 @@ class StoreSide(TransportWrapper):
 
 
 class WorkerSide(TransportWrapper):
-    """Sees what a worker is told, and notes the faults that come between."""
+    """Sees what a worker is told, and notes the faults that come between.
+
+    ``in_hand`` is what it was given and has not said it is done with.
+    """
 
     def __init__(self, inner: Transport, observer: Observer, actor: str) -> None:
         super().__init__(inner)
+        self.in_hand: dict[tuple[str, int], Delivery] = {}
         self._observer = observer
         self._actor = actor
 
@@ -199,8 +203,27 @@ class WorkerSide(TransportWrapper):
     def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
         answers = super().extend(deliveries, lease)
         told = zip(deliveries, answers, strict=True)
-        self._observer.lost([each for each, status in told if status is LeaseStatus.LOST])
+        lost = [delivery for delivery, status in told if status is LeaseStatus.LOST]
+        self._observer.lost(lost)
+        self._drop(lost)
         return answers
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        answer = super().exchange(settlements, reservation)
+        self._drop([each.delivery for each in settlements])
+        self.in_hand.update({(each.job_id, each.token): each for each in answer.deliveries})
+        return answer
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        """Its watchdog gives something back: even if that fails, it has let go of it."""
+        self._drop([each.delivery for each in settlements])
+        return super().settle(settlements)
+
+    def _drop(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self.in_hand.pop((delivery.job_id, delivery.token), None)
 
 
 def _rule_of(refusal: TransportError) -> Rule:

@@ -18,37 +18,46 @@ TASKS = ("work", "plain", "rare")
 PRIORITIES = (0, 0, 0, 0, 1, 5, -3)
 ACKS: tuple[AckPolicy, ...] = ("on_success", "on_success", "on_success", "on_receipt")
 COMPLETION: AckPolicy = "on_completion"
-KEYS = ("k1", "k2", "k3")
+RETENTIONS = (0.0, 60.0, 900.0)
+KEYS = {"k1": "work", "k2": "plain", "k3": "rare"}
+"""And the task that each stands for."""
 
 
 class Workload:
     """Makes envelopes. Ids are ``j1``, ``j2`` … in the order in which they were made."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, batches: Sequence[int]) -> None:
         self._draw = draw
+        self._batches = batches
         self._made = 0
 
     def batch(self, known: Sequence[str], now: float) -> list[Sealed]:
-        """One to four new jobs; some wait for others of the batch or of ``known``."""
+        """New jobs; some wait for others of the batch or of ``known``."""
         batch: list[Sealed] = []
-        for _ in range(self._draw.choice((1, 1, 2, 4))):
-            candidates = [*known[-12:], *(sealed.envelope.id for sealed in batch)]
-            batch.append(self._job(candidates, now))
+        for _ in range(self._draw.choice(self._batches)):
+            # A job with a key may turn out to be another, which no job of the batch can wait for.
+            sure = [sealed.envelope.id for sealed in batch if sealed.envelope.key is None]
+            batch.append(self._job([*known[-12:], *sure], now))
         return batch
 
     def mended(self, envelope: Envelope) -> Sealed:
-        """The same job in another queue, with another priority and without an expiry."""
+        """The same job with everything changed that may be, and without an expiry."""
+        draw = self._draw
         changes = {
-            "queue": self._draw.choice(QUEUES),
-            "priority": self._draw.choice(PRIORITIES),
+            "queue": draw.choice(QUEUES),
+            "priority": draw.choice(PRIORITIES),
             "expires_at": None,
+            "ack": draw.choice(ACKS),
+            "max_deliveries": draw.randint(1, 4),
+            "store_result": draw.random() < 0.5,
+            "result_ttl": draw.choice(RETENTIONS),
         }
         return seal(msgspec.structs.replace(envelope, **changes), limit=1 << 20)
 
     def _job(self, candidates: Collection[str], now: float) -> Sealed:
         draw = self._draw
         self._made += 1
-        number = int(draw.random() < 0.1)  # mostly the same, for jobs that have the same key
+        number = int(draw.random() < 0.03)  # mostly the same, for jobs that have the same key
         fields: dict[str, Any] = {
             "id": f"j{self._made}",
             "task": draw.choices(TASKS, (6, 3, 3))[0],
@@ -58,17 +67,18 @@ class Workload:
             "ack": COMPLETION if draw.random() < 0.1 else draw.choice(ACKS),
             "max_deliveries": draw.randint(1, 4),
             "store_result": draw.random() < 0.7,
-            "result_ttl": draw.choice((0.0, 60.0, 900.0)),
+            "result_ttl": draw.choice(RETENTIONS),
             "feeds": draw.random() < 0.5,
             "after": self._dependencies(candidates),
             "enqueued_at": now,
         }
         if draw.random() < 0.2:
             fields["eta"] = now + draw.uniform(0.0, 60.0)
-        if draw.random() < 0.25:
-            fields["expires_at"] = now + draw.uniform(0.5, draw.choice((10.0, 90.0)))
+        if draw.random() < 0.3:
+            fields["expires_at"] = now + draw.uniform(0.5, draw.choice((8.0, 90.0)))
         if draw.random() < 0.2:
-            fields |= {"key": draw.choice(KEYS), "key_ttl": draw.uniform(20.0, 200.0)}
+            key, task = draw.choice(list(KEYS.items()))
+            fields |= {"key": key, "task": task, "key_ttl": draw.uniform(20.0, 200.0)}
         sealed = seal(Envelope(v=1, **fields), limit=1 << 20)
         return Sealed(sealed.envelope, b"garbage") if draw.random() < 0.02 else sealed
 
@@ -77,7 +87,7 @@ class Workload:
         if not candidates or draw.random() < 0.7:
             return ()
         chosen = draw.sample(sorted(candidates), min(len(candidates), draw.randint(1, 3)))
-        if draw.random() < 0.03:
+        if draw.random() < 0.015:
             chosen.append("nowhere")
         places = range(1, len(chosen) + 1)
         return tuple(
