@@ -1,6 +1,7 @@
 """The exchange on SQLite: cheap at any depth, silent at rest, exact at its limits."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from taskmq.ids import new_id
 from taskmq.states import JobState
 from taskmq.testing import FakeClock
 from taskmq.transport import Ack, Exchange, Reservation, Settlement
-from taskmq.transports.sqlite import from_url, reserve
+from taskmq.transports.sqlite import database, from_url, reserve
 
 NULL = Payload("json", b"null")
 
@@ -171,6 +172,38 @@ def test_file_shrinks_after_a_flood(store: Store) -> None:
         store.transport.maintain()
     store.transport._database._writer.run(_checkpoint)
     assert store.path.stat().st_size < full / 2
+
+
+def test_log_does_not_grow_without_end_below_readers_that_take_turns(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOG_LIMIT_BYTES", 1 << 20)
+    monkeypatch.setattr(database, "SETTINGS", ())
+    stop = threading.Event()
+    readers = threading.Thread(target=_read_always, args=(store.path, stop))
+    readers.start()
+    for _ in range(100):
+        store.transport.enqueue(jobs(10, args=_raw("x" * 10_000)))
+        store.clock.advance(1.0)
+    size = store.path.with_name("jobs.db-wal").stat().st_size
+    stop.set()
+    readers.join()
+    assert size < 5 << 20, "10 MB were written"
+
+
+def _read_always(path: Path, stop: threading.Event) -> None:
+    """Two readers, of which one at least is reading at any moment."""
+    readers = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+    for reader in readers:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM jobs").fetchone()
+    while not stop.wait(0.002):
+        readers.reverse()
+        readers[0].execute("COMMIT")
+        readers[0].execute("BEGIN")
+        readers[0].execute("SELECT count(*) FROM jobs").fetchone()
+    for reader in readers:
+        reader.close()
 
 
 def _raw(text: str) -> msgspec.Raw:

@@ -199,6 +199,22 @@ def test_descriptors_are_given_back(store: Store) -> None:
     assert descriptors() == before
 
 
+def test_closing_a_listener_ends_its_wait_and_a_late_wake_harms_nobody(
+    store: Store, tmp_path: Path
+) -> None:
+    listener = store.transport._hub.listen()
+    timer = threading.Timer(0.05, listener.close)
+    timer.start()
+    assert listener.wait(PATIENCE)
+    timer.join()
+    files = [(tmp_path / f"file-{number}").open("w") for number in range(5)]
+    listener.wake()
+    assert listener.wait(0.0)
+    for file in files:
+        file.close()
+        assert Path(file.name).read_bytes() == b""
+
+
 def test_closing_the_transport_ends_a_wait(store: Store) -> None:
     listener = store.transport._hub.listen()
     timer = threading.Timer(0.05, store.transport.close)

@@ -7,6 +7,7 @@ SQLite's write-ahead log they do not wait for those of others either.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from taskmq.clock import Clock
-from taskmq.errors import ConfigError, TransportUnavailable
+from taskmq.errors import ConfigError, TransportError, TransportUnavailable
 
 from . import fork, schema
 from .errors import is_busy, spoils_connection, translate
@@ -29,15 +30,17 @@ R = TypeVar("R")
 Work = Callable[Concatenate[sqlite3.Connection, P], R]
 
 CACHED_STATEMENTS = 256
+LOG_LIMIT_BYTES = 32 << 20
 SETTINGS = (
     "PRAGMA cache_size = -8000",  # KiB
     "PRAGMA temp_store = MEMORY",
     "PRAGMA wal_autocheckpoint = 2000",  # pages: 8 MB between two syncs of the file
-    "PRAGMA journal_size_limit = 33554432",  # what a long read made it grow to is given back
+    f"PRAGMA journal_size_limit = {LOG_LIMIT_BYTES}",  # it is cut to that when it begins anew
 )
 FIRST_PAUSE, LONGEST_PAUSE = 0.000_1, 0.001
 SECONDS_BETWEEN_FILE_CHECKS = 1.0
 SECONDS_FOR_OTHER_THREADS = 10.0
+MILLISECONDS_FOR_READERS = 500
 
 _abandoned: list[sqlite3.Connection] = []
 """Connections of a parent process in a child that was forked in C. Closing one, as the garbage
@@ -57,7 +60,9 @@ class Database:
                 f"this Python has SQLite {sqlite3.sqlite_version}; taskmq needs 3.35 or later"
             )
         self.path = options.path
+        self._clock = clock
         self._patience = options.busy_timeout
+        self._log_checked_at = clock.monotonic()
         self._writer = _Slot(options, clock, "PRAGMA busy_timeout = 0")  # see _begin
         self._reader = _Slot(options, clock, "PRAGMA query_only = ON")
         fork.watch(self)
@@ -75,7 +80,11 @@ class Database:
 
         Raises a `taskmq.errors.TransportError`; the connection is usable again afterwards.
         """
-        return self._writer.run(_in_transaction, self._patience, work, *args, **kwargs)
+        result = self._writer.run(_in_transaction, self._patience, work, *args, **kwargs)
+        if self._clock.monotonic() - self._log_checked_at >= SECONDS_BETWEEN_FILE_CHECKS:
+            self._log_checked_at = self._clock.monotonic()
+            self._bound_log()
+        return result
 
     def read(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run ``work``, which reads; each statement of it sees one state of the store."""
@@ -88,6 +97,13 @@ class Database:
     def close(self) -> None:
         """Close the connections. Closing twice is allowed."""
         self._finalizer()
+
+    def _bound_log(self) -> None:
+        """SQLite begins the log anew when it was written back and nobody reads from it. Among busy
+        processes somebody always does, and it would grow for ever."""
+        with contextlib.suppress(OSError, TransportError):  # in vain: then the next time
+            if self.log_path.stat().st_size > LOG_LIMIT_BYTES:
+                self._writer.run(_restart_log)
 
     def _version_now(self, connection: sqlite3.Connection) -> tuple[int, int]:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
@@ -258,6 +274,15 @@ def _begin(connection: sqlite3.Connection, patience: float) -> None:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _restart_log(connection: sqlite3.Connection) -> None:
+    """Write the log back, and wait a moment for those who read from it."""
+    connection.execute(f"PRAGMA busy_timeout = {MILLISECONDS_FOR_READERS}")
+    try:
+        connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+    finally:
+        connection.execute("PRAGMA busy_timeout = 0")
 
 
 def _nothing(connection: sqlite3.Connection) -> None:

@@ -60,6 +60,7 @@ class Hub:
     def leave(self, listener: SqliteListener) -> None:
         with self._lock:
             self._listeners.discard(listener)
+            listener.close_signal()  # under the lock, so that nobody here writes to it any more
             if not self._listeners:
                 self._disarm()
 
@@ -67,9 +68,8 @@ class Hub:
         """End every wait. The listeners stay open until their owners close them."""
         with self._lock:
             self._disarm()
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener.wake()
+            for listener in self._listeners:
+                listener.wake()
 
     @property
     def descriptor(self) -> int | None:
@@ -94,9 +94,9 @@ class Hub:
         with self._lock:
             if self._source is None or not self._source.drain():
                 return
-            others = [each for each in self._listeners if each.waiting and each is not collector]
-        for listener in others:
-            listener.nudge()
+            for listener in self._listeners:
+                if listener.waiting and listener is not collector:
+                    listener.nudge()
 
     def rearm(self) -> None:
         """Watch the log that is there now: it is another file after the last user left it."""
@@ -163,13 +163,19 @@ class SqliteListener:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self.wake()
             self._hub.leave(self)
-            self._close_signal()
 
     def renew(self) -> None:
         """In a child process: a signal of its own."""
-        self._close_signal()
+        self.close_signal()
         self._reader, self._writer = _signal()
+
+    def close_signal(self) -> None:
+        descriptors = {self._reader, self._writer}
+        self._reader = self._writer = -1  # a late wake() must not write to somebody else's file
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def _wait(self, deadline: float | None) -> bool:
         interval = FIRST_INTERVAL
@@ -186,7 +192,7 @@ class SqliteListener:
         return True
 
     def _has_changed(self) -> bool:
-        if self._woken:
+        if self._woken or self._closed:
             return True
         version = self._hub.version()
         return version is None or version != self._version
@@ -206,12 +212,8 @@ class SqliteListener:
         return bool(ready)
 
     def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):  # empty, or closed meanwhile
             os.read(self._reader, 4096)
-
-    def _close_signal(self) -> None:
-        for descriptor in {self._reader, self._writer}:
-            os.close(descriptor)
 
 
 def _signal() -> tuple[int, int]:
