@@ -30,11 +30,15 @@ class HandPool:
 
     runs_coroutines = False
     inline = False
+    has_children = False
+    remote = None
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.waiting: deque[Delivery] = deque()
         self.running: list[Delivery] = []
+
+    def prepare(self) -> None: ...
 
     def start(self, execute: Execute, done: Done) -> None: ...
 

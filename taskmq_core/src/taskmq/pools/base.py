@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from taskmq.executor import Outcome
 from taskmq.transport import Delivery, Nack
 
-__all__ = ["Done", "Execute", "Pool", "came_to_nothing", "run_one"]
+if TYPE_CHECKING:
+    from taskmq.app import App
+    from taskmq.config import Config
+    from taskmq.hooks import WorkerHook
+
+__all__ = ["Done", "Execute", "Pool", "RunningJob", "Setting", "came_to_nothing", "run_one"]
 
 logger = logging.getLogger("taskmq.pools")
 
@@ -20,6 +26,38 @@ thread."""
 
 Done = Callable[[Outcome], None]
 """Takes an outcome. Called in whatever thread the delivery ran in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Whose jobs a pool runs, for one that has to explain it to other processes."""
+
+    app: App
+    config: Config
+    worker: str
+    hooks: Sequence[WorkerHook] = ()
+
+
+class RunningJob(Protocol):
+    """What looks after a running job sees of it: a `taskmq.TaskContext`, or as much of it."""
+
+    started_at: float
+    """Epoch seconds."""
+    lease_lost: bool
+    """To be set before ``cancelled``."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Set it, and the task is told."""
+
+    @cancelled.setter
+    def cancelled(self, value: bool) -> None: ...
 
 
 class Pool(Protocol):
@@ -32,13 +70,25 @@ class Pool(Protocol):
     called by others too.
     """
 
-    slots: int
-    """How many run at once."""
     runs_coroutines: bool
     """Whether the body of a task may be ``async def``."""
 
     inline: bool
     """Whether jobs run inside `turn`, in the owner's thread."""
+
+    has_children: bool
+    """Whether jobs run in other processes, which can be killed. The hooks of a child run there."""
+
+    @property
+    def remote(self) -> Mapping[str, RunningJob] | None:
+        """What runs now, by job id, where the executor does not know: in other processes."""
+
+    @property
+    def slots(self) -> int:
+        """How many run at once."""
+
+    def prepare(self) -> None:
+        """Do what must be done before the worker starts its threads. Raises `ConfigError`."""
 
     def start(self, execute: Execute, done: Done) -> None:
         """Get ready. Each delivery goes through ``execute``, its outcome to ``done``, once."""

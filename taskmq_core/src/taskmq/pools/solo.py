@@ -20,6 +20,8 @@ class SoloPool:
 
     runs_coroutines = False
     inline = True
+    has_children = False
+    remote = None
 
     def __init__(self, concurrency: int = 1) -> None:
         """``concurrency`` is ignored: there is one thread, hence one slot."""
@@ -27,6 +29,9 @@ class SoloPool:
         self._pending: deque[Delivery] = deque()
         self._execute: Execute
         self._done: Done
+
+    def prepare(self) -> None:
+        """Nothing."""
 
     def start(self, execute: Execute, done: Done) -> None:
         self._execute, self._done = execute, done

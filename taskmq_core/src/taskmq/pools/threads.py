@@ -31,6 +31,8 @@ class ThreadPool:
 
     runs_coroutines = False
     inline = False
+    has_children = False
+    remote = None
 
     def __init__(self, concurrency: int) -> None:
         self.slots = concurrency
@@ -40,6 +42,9 @@ class ThreadPool:
         self._stopping = False
         self._execute: Execute
         self._done: Done
+
+    def prepare(self) -> None:
+        """Nothing."""
 
     def start(self, execute: Execute, done: Done) -> None:
         self._execute, self._done = execute, done

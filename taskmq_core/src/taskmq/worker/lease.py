@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskmq.clock import Clock
-from taskmq.context import TaskContext
 from taskmq.errors import TransportError
+from taskmq.pools import RunningJob
 from taskmq.transport import Delivery, LeaseStatus, Reserver, Settlement
 
 __all__ = ["RENEW_EVERY", "LeaseKeeper"]
@@ -37,7 +37,7 @@ class LeaseKeeper:
         *,
         lease: float,
         clock: Clock,
-        running: Mapping[str, TaskContext],
+        running: Mapping[str, RunningJob],
         recall: Callable[[Sequence[Delivery]], None],
     ) -> None:
         self._transport = transport
@@ -149,7 +149,7 @@ class LeaseKeeper:
             return id(delivery) in self._held
 
 
-def _progress(context: TaskContext | None, delivery: Delivery) -> str:
+def _progress(context: RunningJob | None, delivery: Delivery) -> str:
     if context is None or context.delivery is not delivery:
         return "it had not started"
     return f"task {context.task} is running and was told"

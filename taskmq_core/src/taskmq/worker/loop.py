@@ -11,15 +11,14 @@ still. Instants that the store gave are compared with the app's clock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taskmq.app import App
-from taskmq.context import TaskContext
 from taskmq.envelope import load
 from taskmq.errors import MalformedEnvelope, TransportError, UnsupportedVersion
 from taskmq.events import JobReleased
-from taskmq.pools import Pool
+from taskmq.pools import Pool, RunningJob
 from taskmq.transport import MAX_YIELDS, Delivery, Exchange, Release
 
 from .credit import GATHER, Credit
@@ -57,8 +56,8 @@ class Parts:
     credit: Credit
     fetcher: Fetcher
     lookout: Lookout
-    running: dict[str, TaskContext]
-    """Contexts of what runs now, by job id; kept by the executor."""
+    running: Mapping[str, RunningJob]
+    """What runs now, by job id; kept by the executor, or by a pool that runs jobs elsewhere."""
     turn: Callable[[], None]
     """Lets the pool use the loop's thread."""
     pace: Pace = REAL

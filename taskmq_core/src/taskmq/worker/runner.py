@@ -166,10 +166,11 @@ class Worker:
             queues=self.queues,
             inbox=self._inbox,
             on_deliveries=self._deliveries_hook(),
+            hooks=self._hooks(),
         )
         self._session = session
         self.started_at, began = self.app.clock.now(), time.monotonic()
-        self._call(self._hook.on_start)
+        self._call("on_start")
         try:
             session.start()
             self._announce(session)
@@ -209,11 +210,11 @@ class Worker:
                     concurrency=session.pool.slots,
                 )
             )
-        self._call(self._hook.on_ready)
+        self._call("on_ready")
 
     def _part(self, report: WorkerReport) -> None:
         if report.abandoned:
-            logger.warning("%s leaves %d running jobs to their leases", self.name, report.abandoned)
+            logger.warning("%s leaves %d jobs running", self.name, report.abandoned)
         logger.info("%s stopped: %s", self.name, report)
         if self.app.emitter.active:
             self.app.emitter.emit(
@@ -224,16 +225,21 @@ class Worker:
                     released=report.released,
                 )
             )
-        self._call(self._hook.on_stop, report)
+        self._call("on_stop", report)
 
     def _deliveries_hook(self) -> Callable[[Sequence[Delivery]], None] | None:
         """Nothing where nobody listens: no call per batch then."""
-        if type(self._hook).on_deliveries is WorkerHook.on_deliveries:
+        silent = WorkerHook.on_deliveries
+        if all(type(hook).on_deliveries is silent for hook in self._hooks()):
             return None
-        return lambda deliveries: self._call(self._hook.on_deliveries, deliveries)
+        return lambda deliveries: self._call("on_deliveries", deliveries)
 
-    def _call(self, method: Callable[..., None], *arguments: object) -> None:
-        try:
-            method(self, *arguments)
-        except Exception:
-            logger.exception("%s of the worker hook failed", method.__name__)
+    def _hooks(self) -> list[WorkerHook]:
+        return [*self.app.hooks, self._hook]
+
+    def _call(self, name: str, *arguments: object) -> None:
+        for hook in self._hooks():
+            try:
+                getattr(hook, name)(self, *arguments)
+            except Exception:
+                logger.exception("%s of the worker hook failed", name)

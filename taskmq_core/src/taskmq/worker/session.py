@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 
 from taskmq.app import App
 from taskmq.config import Config
 from taskmq.errors import ConfigError
 from taskmq.executor import Executor
-from taskmq.pools import Pool, make_pool
+from taskmq.hooks import WorkerHook
+from taskmq.pools import Pool, RunningJob, Setting, make_pool
 from taskmq.transport import Delivery
 
 from .credit import Credit
@@ -26,6 +28,8 @@ from .ticker import Ticker
 from .watchdog import Watchdog
 
 __all__ = ["Session"]
+
+logger = logging.getLogger("taskmq.worker")
 
 JOIN_TIMEOUT = 5.0
 """Seconds for slots that have nothing left to run; they need microseconds."""
@@ -48,19 +52,26 @@ class Session:
         queues: Sequence[str],
         inbox: Inbox,
         on_deliveries: Callable[[Sequence[Delivery]], None] | None,
+        hooks: Sequence[WorkerHook] = (),
         pace: Pace = REAL,
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
-        self.pool = make_pool(config.pool, config.concurrency)
+        setting = Setting(app, config, name, hooks)
+        self.pool = make_pool(config.pool, config.concurrency, setting)
         refuse_coroutines(app, self.pool, config.pool)
         self._transport = transport = app.transport
         self._inbox = inbox
+        self._setting = setting
         self._executor = Executor(app, worker=name, extend=self._extend)
+        elsewhere = self.pool.remote
+        self._running: Mapping[str, RunningJob] = (
+            self._executor.running if elsewhere is None else elsewhere
+        )
         self.keeper = LeaseKeeper(
             transport,
             lease=config.lease,
             clock=app.clock,
-            running=self._executor.running,
+            running=self._running,
             recall=inbox.recall,
         )
         self.fetcher = Fetcher(
@@ -82,7 +93,7 @@ class Session:
                 credit=credit,
                 fetcher=self.fetcher,
                 lookout=self._lookout,
-                running=self._executor.running,
+                running=self._running,
                 turn=self.watchdog.turn if self.pool.inline else self.pool.turn,
                 pace=pace,
             ),
@@ -103,7 +114,10 @@ class Session:
 
     def start(self) -> None:
         """Register and start every thread. Raises `TransportError`."""
+        self.pool.prepare()
         self._lookout.start()
+        if not self.pool.has_children:
+            self._call("on_child_start")
         self._neighbours.arrive()
         self.enter()
         self._ticker.start()
@@ -113,8 +127,8 @@ class Session:
     def enter(self) -> None:
         """Register, and start the pool: all of a start that needs no thread of the worker's own.
         A simulation leaves it at that, and does itself what the threads would do."""
-        self.heartbeat.register()
         self.pool.start(self._executor.execute, self._inbox.put)
+        self.heartbeat.register()
 
     def end(self) -> int:
         """After the loop: say the last to the store, leave it, end the threads. The number of
@@ -122,6 +136,8 @@ class Session:
         abandoned = self.loop.leave()
         self._stop_threads(ABANDON_TIMEOUT if abandoned else JOIN_TIMEOUT)
         self.heartbeat.deregister()
+        if not self.pool.has_children:
+            self._call("on_child_stop")
         return abandoned
 
     def hand_over(self) -> int:
@@ -165,8 +181,16 @@ class Session:
     def _extend(self, delivery: Delivery) -> bool:
         return self.keeper.extend(delivery)
 
+    def _call(self, name: str) -> None:
+        """Here, what is a child's elsewhere."""
+        for hook in self._setting.hooks:
+            try:
+                getattr(hook, name)(self._setting.app)
+            except Exception:
+                logger.exception("%s of the worker hook failed", name)
+
     def _load(self) -> tuple[int, int]:
-        return len(self._executor.running), self.fetcher.tally.processed
+        return len(self._running), self.fetcher.tally.processed
 
 
 def refuse_coroutines(app: App, pool: Pool, kind: str) -> None:
