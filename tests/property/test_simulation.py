@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,24 @@ def test_a_bad_report_tells_the_rule_the_story_and_how_to_replay_it() -> None:
     assert "j2" not in about
     command = "python -m taskmq.testing.simulation --seed 5 --transport sqlite --steps 40"
     assert text.endswith(f"replay: {command}")
+
+
+def test_a_store_of_ones_own_is_replayed_by_a_call() -> None:
+    report = simulate(1, 20, lambda clock: MemoryTransport(clock))
+    assert report.replay == "simulate(seed=1, steps=20, transport=<lambda>)"
+
+
+def test_the_command_line_takes_the_factory_of_the_conformance_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_store.py").write_text(
+        "from taskmq.transports.memory import MemoryTransport\n"
+        "def open_store(name, clock):\n"
+        "    return MemoryTransport(clock)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    target = "their_store:open_store"
+    assert main(["--seeds", "1", "--steps", "20", "--transport", target]) == 0
 
 
 def test_the_command_line_sums_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="the first of them (%(default)s)")
     parser.add_argument("--steps", type=int, default=400, help="steps of each (%(default)s)")
     parser.add_argument(
-        "--transport", default="memory", help="memory, sqlite or the URL of an empty store"
+        "--transport",
+        default="memory",
+        help="memory, sqlite, the URL of an empty store, or module:factory (%(default)s)",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="tell one seed in full")

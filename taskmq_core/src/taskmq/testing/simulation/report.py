@@ -29,7 +29,10 @@ class Report:
     faults: int
 
     @property
-    def replay_command(self) -> str:
+    def replay(self) -> str:
+        """How to run it again: a command, or a call where the transport was given as a function."""
+        if self.transport.startswith("<"):
+            return f"simulate(seed={self.seed}, steps={self.steps}, transport={self.transport})"
         return (
             f"python -m taskmq.testing.simulation --seed {self.seed} "
             f"--transport {self.transport} --steps {self.steps}"
@@ -48,5 +51,5 @@ class Report:
             about = self.journal.about(first.job_id)[-LINES_ABOUT_A_JOB:]
             parts += [f"\nwhat happened to {first.job_id}:", *map(str, about)]
         parts += ["\nthe last steps:", *map(str, self.journal.lines[-LAST_LINES:])]
-        parts += [f"\nreplay: {self.replay_command}"]
+        parts += [f"\nreplay: {self.replay}"]
         return "\n".join(parts)

@@ -11,6 +11,7 @@ from pathlib import Path
 from taskmq.clock import Clock
 from taskmq.plugins import open_transport
 from taskmq.testing.clock import FakeClock
+from taskmq.testing.conformance.target import resolve
 from taskmq.transport import Transport
 
 from .report import Report
@@ -26,8 +27,10 @@ def simulate(seed: int, steps: int = 400, transport: str | OpenStore = "memory")
     """Run one simulation to its end.
 
     ``transport`` is ``memory``, ``sqlite`` (a file that is deleted afterwards), the URL of an
-    empty store, or a function that opens a store on the clock that it is given. The same seed,
-    steps and transport give the same simulation on every machine.
+    empty store, ``module:factory`` as for the conformance suite (``factory(name, clock)``), or a
+    function that opens a store on the clock that it is given. The same seed, steps and transport
+    give the same simulation on every machine. Raises `ConfigError` for a transport that there is
+    not.
     """
     clock = FakeClock()
     with _opener(transport, clock) as open_handle, _quiet():
@@ -41,7 +44,7 @@ def simulate(seed: int, steps: int = 400, transport: str | OpenStore = "memory")
     return Report(
         seed=seed,
         steps=steps,
-        transport=transport if isinstance(transport, str) else transport.__name__,
+        transport=transport if isinstance(transport, str) else f"<{_name_of(transport)}>",
         violations=tuple(observer.violations),
         journal=simulation.journal,
         jobs=len(observer.model.jobs) + len(observer.model.deleted),
@@ -52,12 +55,19 @@ def simulate(seed: int, steps: int = 400, transport: str | OpenStore = "memory")
     )
 
 
+def _name_of(function: OpenStore) -> str:
+    return getattr(function, "__name__", type(function).__name__).strip("<>")
+
+
 @contextmanager
 def _opener(transport: str | OpenStore, clock: Clock) -> Iterator[Callable[[], Transport]]:
     if not isinstance(transport, str):
         yield lambda: transport(clock)
     elif "://" in transport:
         yield lambda: open_transport(transport, clock=clock)
+    elif ":" in transport:
+        open_store = resolve(transport)
+        yield lambda: open_store("simulation", clock)
     elif transport == "sqlite":
         with tempfile.TemporaryDirectory(prefix="taskmq-simulation-") as folder:
             url = f"sqlite:///{Path(folder, 'jobs.db')}"
