@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -82,21 +81,30 @@ def test_two_threads_make_one_store(make_app: MakeApp) -> None:
     assert len(set(map(id, found))) == 1
 
 
-def test_a_forked_child_opens_the_store_anew(make_app: MakeApp, tmp_path: Path) -> None:
-    app = make_app(broker=f"sqlite:///{tmp_path}/jobs.db")
-    app.send_task("from.parent", task_id="parent")
-    pid = os.fork()
-    if pid == 0:  # pragma: no cover  # the child
-        try:
-            app.send_task("from.child", task_id="child")
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert [app.AsyncResult(name).name for name in ("parent", "child")] == [
-        "from.parent",
-        "from.child",
-    ]
+FORKING = """
+import os
+from celery import Celery
+app = Celery("t", broker="sqlite:///jobs.db", backend="rpc://")
+app.send_task("from.parent", task_id="parent")
+pid = os.fork()
+if pid == 0:
+    app.send_task("from.child", task_id="child")
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+print(*[app.AsyncResult(name).name for name in ("parent", "child")])
+"""
+
+
+def test_a_forked_child_opens_the_store_anew(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert run.stdout.split() == ["from.parent", "from.child"]
 
 
 def test_a_store_that_cannot_be_reached_is_an_operational_error(app: Any) -> None:
