@@ -67,7 +67,6 @@ class Child:
         self._reports: list[Report] = []
         self._running: Work | None = None
         self._leaving = ""
-        self._lost: set[int] = set()  # running deliveries whose lease is lost, by identity
         self._alarm = Alarm()
         self._executor: Executor
 
@@ -139,7 +138,6 @@ class Child:
             self._running = work
             outcome = run_one(execute, work.delivery)
             self._running = None
-            self._lost.clear()
             self._reports.append(Ended(work.seq, verdict_of(outcome.settlement), outcome.runtime))
             done += 1
             if most is not None and done >= most:
@@ -215,24 +213,23 @@ class Child:
                 self._cancel(work.delivery, lost)
 
     def _cancel(self, delivery: Delivery, lost: bool) -> None:
-        if lost:
-            self._lost.add(id(delivery))
         context = self._executor.running.get(delivery.job_id)
         if context is not None:
-            context.cancelled = True
+            context.lease_lost, context.cancelled = lost, True
 
     def _still_held(self, delivery: Delivery) -> bool:
         """The worker renews the lease, whatever the task does; it would have said."""
-        return id(delivery) not in self._lost
+        context = self._executor.running.get(delivery.job_id)
+        return context is None or not context.lease_lost
 
 
-def read_frame(sock: socket.socket) -> bytes | None:
+def read_frame(sock: socket.socket) -> bytearray | None:
     """The next frame of a blocking socket, without its length; ``None`` at its end."""
     head = _read(sock, LENGTH.size)
     return _read(sock, LENGTH.unpack(head)[0]) if head else None
 
 
-def _read(sock: socket.socket, size: int) -> bytes | None:
+def _read(sock: socket.socket, size: int) -> bytearray | None:
     buffer = bytearray(size)
     view, got = memoryview(buffer), 0
     while got < size:
@@ -240,4 +237,4 @@ def _read(sock: socket.socket, size: int) -> bytes | None:
         if not count:
             return None
         got += count
-    return bytes(buffer)
+    return buffer

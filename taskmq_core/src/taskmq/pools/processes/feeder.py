@@ -13,6 +13,7 @@ import logging
 import os
 import selectors
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -86,9 +87,9 @@ class Feeder:
         self._done: Done
         self._aftermath: Aftermath
         self._selector = selectors.DefaultSelector()
-        self._wake, self._wake_write = os.pipe()
-        for descriptor in (self._wake, self._wake_write):
-            os.set_blocking(descriptor, False)
+        self._wake, self._bell = socket.socketpair()  # not a pipe: a closed one is known to be
+        for end in (self._wake, self._bell):
+            end.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="taskmq-feeder", daemon=True)
 
     # -- the pool's owner --------------------------------------------------------------------
@@ -111,10 +112,15 @@ class Feeder:
         if not ready:
             raise ConfigError(f"no child of the pool was ready to work within {timeout:g} s")
 
+    @property
+    def nursery(self) -> int:
+        """Its process id."""
+        return self._births.pid
+
     def rouse(self) -> None:
         """There is something to do."""
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_write, b".")
+        with contextlib.suppress(OSError):  # it has been told enough, or is no more
+            self._bell.send(b".")
 
     def unstarted(self) -> int:
         with self.lock:
@@ -186,9 +192,9 @@ class Feeder:
         ready = self._selector.select(self._timeout())
         with self.lock:
             for key, mask in ready:
-                if key.fd == self._wake:
+                if key.fileobj is self._wake:
                     with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake, 4096)
+                        self._wake.recv(4096)
                 elif key.fileobj is self._births.socket:
                     self._hear()
                 else:
@@ -507,7 +513,8 @@ class Feeder:
     def _leave(self) -> None:
         self._births.close()
         self._selector.close()
-        os.close(self._wake)
+        self._wake.close()
+        self._bell.close()
 
 
 def _seq(item: tuple[int, Any]) -> int:

@@ -47,6 +47,11 @@ class ProcessPool:
     def slots(self) -> int:
         return self._feeder.slots if self._feeder else self._slots
 
+    @property
+    def nursery(self) -> int:
+        """Process id of the nursery, whose children the children are."""
+        return self._started.nursery
+
     def prepare(self) -> None:
         """Make the nursery. Before the worker starts threads. Raises `ConfigError`."""
         setting = self._setting
