@@ -125,7 +125,9 @@ def test_a_worker_until_idle(project: Project) -> None:
 
 def test_events_and_logs_as_json_lines_on_their_own_streams(project: Project) -> None:
     job_id = project.submit("tasks.add", "--args", "[1, 2]")
-    ran = project.run("worker", "--once", "--events", "stdout", "--log-format", "json")
+    ran = project.run(
+        "worker", "--once", "-Q", "default", "--events", "stdout", "--log-format", "json"
+    )
     events = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [each["event"] for each in events] == [
         "worker.started",

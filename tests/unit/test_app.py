@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskmq import App, Config, ConfigError, JobState, MessageTooLarge
+from taskmq import App, Config, ConfigError, JobState, MessageTooLarge, QueueConfig, task
 from taskmq.envelope import Dependency, load
 from taskmq.errors import EncodeError
 from taskmq.events import CollectingSink, JobSubmitted
@@ -251,3 +251,9 @@ def test_a_handle_for_a_job_of_somebody_else() -> None:
     submitted = app.task(name="a")(print).delay()
     assert app.result(submitted.id).state is JobState.QUEUED
     assert app.result("nobody").state is JobState.UNKNOWN
+
+
+def test_an_app_knows_the_queues_of_its_tasks() -> None:
+    app = App(Config(queues={"bulk": QueueConfig()}))
+    app.register(task(name="send", queue="email")(print))
+    assert app.queues() == ("default", "bulk", "email")

@@ -158,6 +158,12 @@ class App:
         self.include(*self._include)
         self._include = []  # only now: after a failure the next call fails as well
 
+    def queues(self) -> tuple[str, ...]:
+        """Every queue that the app knows of: the default one, the declared, those of its tasks."""
+        self.load()
+        named = (task.policy.queue for task in self.tasks if task.policy.queue)
+        return tuple(dict.fromkeys((self.config.default_queue, *self.config.queues, *named)))
+
     def register_codec(
         self,
         kind: type[T],

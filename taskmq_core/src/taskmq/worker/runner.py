@@ -36,9 +36,9 @@ class Worker:
     >>> with handle_signals(worker):
     ...     report = worker.run()
 
-    ``queues`` defaults to the app's default queue and every declared one. Concurrency, pool,
-    prefetch, lease, heartbeat and shutdown timeout come from ``config``, which defaults to the
-    app's. A worker may run several times, one run at a time (``RuntimeError`` otherwise).
+    ``queues`` defaults to `App.queues`: all that the app knows of. Concurrency, pool, prefetch,
+    lease, heartbeat and shutdown timeout come from ``config``, which defaults to the app's. A
+    worker may run several times, one run at a time (``RuntimeError`` otherwise).
 
     Guarantees: a job that was reserved is settled, given back, or left to its lease, whatever
     happens; no outcome is reported before the store has it; once it runs, only a damaged store
@@ -57,11 +57,7 @@ class Worker:
         self.app = app
         self.config = config or app.config
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
-        self.queues: tuple[str, ...] = (
-            tuple(dict.fromkeys((self.config.default_queue, *self.config.queues)))
-            if queues is None
-            else tuple(dict.fromkeys(queues))
-        )
+        self.queues = app.queues() if queues is None else tuple(dict.fromkeys(queues))
         if not self.queues or not all(self.queues):
             raise ConfigError(f"a worker needs queues, each with a name; got {queues!r}")
         self.started_at = 0.0
