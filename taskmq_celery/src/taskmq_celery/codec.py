@@ -19,9 +19,11 @@ __all__ = ["PREFIX", "JsonCodec", "KombuCodec", "codec_name"]
 PREFIX = "kombu-"
 
 # Made once: `json.dumps(cls=…)` makes one for every call, which costs more than the encoding.
-_encode = kombu_json.JSONEncoder(separators=(",", ":")).encode
+_encode = kombu_json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode_ascii = kombu_json.JSONEncoder(separators=(",", ":")).encode
 _decode_plain = json.JSONDecoder().decode
-_TAG = b'"__type__"'
+_TAG = '"__type__"'
+_WRAP = '{"__json_text__":'
 
 
 def codec_name(serializer: str) -> str:
@@ -30,18 +32,35 @@ def codec_name(serializer: str) -> str:
 
 
 class JsonCodec:
-    """Kombu's ``json``."""
+    """Kombu's ``json``, made to fit into strict JSON.
+
+    Python writes and reads what strict JSON does not have: NaN, infinity, half of a surrogate
+    pair (as in file names that are no UTF-8). Text with such values is wrapped up as one string.
+    """
 
     name = codec_name("json")
     is_json = True
 
     def encode(self, value: Any) -> bytes:
-        return _encode(value).encode()
+        text = _encode(value)
+        if "NaN" in text or "Infinity" in text or text.startswith(_WRAP):
+            return _wrapped(value)
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return _wrapped(value)
 
     def decode(self, data: bytes) -> Any:
-        if _TAG in data:  # a type that JSON does not have
-            return kombu_json.loads(data)
-        return _decode_plain(data.decode())
+        text = data.decode()
+        if text.startswith(_WRAP):
+            text = _decode_plain(text)["__json_text__"]
+        if _TAG in text:  # a type that JSON does not have
+            return kombu_json.loads(text)
+        return _decode_plain(text)
+
+
+def _wrapped(value: Any) -> bytes:
+    return f"{_WRAP}{json.dumps(_encode_ascii(value))}}}".encode()
 
 
 class KombuCodec:

@@ -126,7 +126,6 @@ def native_config(conf: Any) -> Config:
         store_results=is_enabled(conf.result_backend),
         result_ttl=result_ttl(conf.result_expires),
         max_message_bytes=MAX_MESSAGE_BYTES,
-        timezone=str(conf.timezone or "UTC"),
     )
 
 

@@ -234,10 +234,8 @@ def retry_envelope(ctx: TaskContext, celery_task: Any, retry: Any) -> Sealed | N
     fields: dict[str, Any] = {}
     headers = dict(envelope.headers)
     if "args" in changes or "kwargs" in changes:
-        args, kwargs = retry.sig["args"], retry.sig["kwargs"]
-        codec, encoded = engine.codecs.encode_many((tuple(args), kwargs), envelope.codec)
-        is_json = engine.codecs.is_json(codec)
-        fields["args"], fields["kwargs"] = (embed(data, is_json=is_json) for data in encoded)
+        arguments = (tuple(retry.sig["args"]), retry.sig["kwargs"])
+        fields.update(_encoded(engine, arguments, envelope.codec))
         # The given arguments are all of them: what dependencies handed over is among them.
         fields["after"] = tuple(Dependency(one.job) for one in envelope.after)
     if changes.get("queue"):
@@ -253,6 +251,14 @@ def retry_envelope(ctx: TaskContext, celery_task: Any, retry: Any) -> Sealed | N
     known = {name: getattr(envelope, name) for name in envelope.__struct_fields__}
     changed = type(envelope)(**{**known, **fields, "headers": headers})
     return seal(changed, engine.config.max_message_bytes)
+
+
+def _encoded(engine: taskmq.App, arguments: tuple[Any, Any], codec: str) -> dict[str, Any]:
+    """The fields of an envelope that hold arguments."""
+    codec, encoded = engine.codecs.encode_many(arguments, codec)
+    is_json = engine.codecs.is_json(codec)
+    args, kwargs = (embed(data, is_json=is_json) for data in encoded)
+    return {"args": args, "kwargs": kwargs, "codec": codec}
 
 
 # -- delays that count from the end of the job before --------------------------------------------

@@ -33,7 +33,7 @@ SUCCESS, FAILURE, REVOKED = "SUCCESS", "FAILURE", "REVOKED"
 
 MAX_ANCESTORS = 10_000
 LOOK_AGAIN = 1.0
-"""Longest wait in seconds between two looks: an unknown id may be of a job not stored yet."""
+"""Seconds between two looks for an id that nobody knows: its job may not be stored yet."""
 
 
 def meta(app: Any, task_id: str) -> dict[str, Any]:
@@ -70,8 +70,10 @@ def wait(
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
                         return None
-                    pause = interval if on_interval else LOOK_AGAIN
-                    listener.wait(pause if left is None else min(pause, left))
+                    pause = interval if on_interval else None if record else LOOK_AGAIN
+                    listener.wait(
+                        min((each for each in (pause, left) if each is not None), default=None)
+                    )
                     if on_interval is not None:
                         on_interval()
             finally:

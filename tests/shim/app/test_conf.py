@@ -235,3 +235,13 @@ def test_signals_tell_of_the_configuration() -> None:
     assert told == []
     _ = app.conf.broker_url
     assert told == ["configure", "celery"]
+
+
+def test_a_misspelled_setting_is_named_when_it_is_set_later_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = bare()
+    _ = app.conf.broker_url
+    app.conf.update(task_alwys_eager=True)
+    app.conf.task_alwys_eager = False
+    assert caplog.text.count("did you mean 'task_always_eager'?") == 1

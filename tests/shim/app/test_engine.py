@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import threading
@@ -158,9 +159,10 @@ def test_settings_without_effect_are_listed_with_the_reason(make_app: MakeApp) -
 
 def test_json_is_kombus() -> None:
     codec = JsonCodec()
-    value = {"a": [1, "é", None, 1.5], "b": {"__type__": "mine"}}
-    assert codec.decode(codec.encode({"a": value["a"]})) == {"a": value["a"]}
-    assert b" " not in codec.encode({"a": [1, 2]})
+    for value in ({"a": [1, "é😀", None, 1.5]}, {"__json_text__": "x"}, [{"__json_text__": 1}]):
+        assert codec.decode(codec.encode(value)) == value
+    assert codec.encode({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
+    assert codec.encode([math.nan]) == b'{"__json_text__":"[NaN]"}'
 
 
 def test_a_serializer_that_is_not_accepted_is_not_read() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import uuid
 from typing import Any
 
@@ -155,3 +156,24 @@ def test_requests_can_be_pushed_by_hand(app: Any, show: Any) -> None:
     finally:
         show.pop_request()
     assert show.request.id is None
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, "half \ud83d of a pair", "NaN", r"\ud83d", 1e308]
+)
+def test_values_that_strict_json_does_not_have_arrive_too(app: Any, work: Any, value: Any) -> None:
+    got: list[Any] = []
+
+    @app.task(bind=True)
+    def take(self: Any, given: Any) -> Any:
+        got.append(given)
+        if self.request.retries == 0:
+            raise self.retry(args=(given,), countdown=0)
+        return given
+
+    first = take.delay(value)
+    second = (take.s(value) | take.s()).apply_async()
+    work(app)
+    for each in (*got, first.get(timeout=1), second.get(timeout=1)):
+        assert repr(each) == repr(value)
+    assert len(got) == 6

@@ -102,7 +102,6 @@ class Celery(Configured):
         self.log_cls = log or self.log_cls
         self.control_cls = control or self.control_cls
         self.task_cls = task_cls or self.task_cls
-        self.registry_cls = symbol_by_name(tasks or self.registry_cls)
         self.set_as_current = set_as_current
         self.autofinalize = autofinalize
         self.strict_typing = strict_typing
@@ -117,7 +116,7 @@ class Celery(Configured):
         self._finalize_mutex = threading.RLock()
         self._pending: deque[PromiseProxy] = deque()
         self._discoveries: list[Callable[[], None]] = []
-        self._tasks = self._registry()
+        self._tasks = self._registry(tasks)
         self._engine: Any = None
         self._backend_cache: tuple[Any, Any] | None = None
         given = {"broker_url": broker, "result_backend": backend, "include": include}
@@ -142,8 +141,14 @@ class Celery(Configured):
     def _default_loader(self) -> Any:
         return os.environ.get("CELERY_LOADER") or self.loader_cls or "celery.loaders.app:AppLoader"
 
-    def _registry(self) -> TaskRegistry:
-        registry: TaskRegistry = self.registry_cls()
+    def _registry(self, tasks: Any) -> TaskRegistry:
+        """``tasks`` is a registry, or a mapping, class or name to make one from."""
+        if isinstance(tasks, TaskRegistry):
+            registry = tasks
+        elif isinstance(tasks, Mapping):
+            registry = symbol_by_name(self.registry_cls)(tasks)
+        else:
+            registry = symbol_by_name(tasks or self.registry_cls)()
         registry.on_register = self._on_register
         return registry
 

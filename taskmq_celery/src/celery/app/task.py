@@ -436,7 +436,8 @@ class Task:
                 task_kwargs=signature.kwargs,
             )
         signature.retry_changes = _changes(args, kwargs, options)
-        retry = Retry(exc=exc, when=eta or countdown, is_eager=request.is_eager, sig=signature)
+        when = self.app.amqp.moment(eta) or countdown
+        retry = Retry(exc=exc, when=when, is_eager=request.is_eager, sig=signature)
         if throw:
             raise retry
         pending = request.get("_pending_retry")

@@ -98,6 +98,7 @@ class Settings(MutableMapping[str, Any]):
         own["_load"] = load
         own["_source"] = None
         own["_loading"] = False
+        own["_told"] = set()
         own["namespace"] = namespace
         own["revision"] = 0
         for name, value in (changes or {}).items():
@@ -148,8 +149,11 @@ class Settings(MutableMapping[str, Any]):
         return default
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._changes[self._name(name)] = value
+        name = self._name(name)
+        self._changes[name] = value
         self.touch()
+        if self.is_loaded:
+            self._warn_of_unknown([name])
 
     def __delitem__(self, name: str) -> None:
         del self._changes[self._name(name)]
@@ -255,7 +259,7 @@ class Settings(MutableMapping[str, Any]):
         finally:
             own["_loading"] = False
         self.touch()
-        self._warn_of_unknown()
+        self._warn_of_unknown([*self._changes, *(self._source.names() if self._source else ())])
 
     @property
     def is_loaded(self) -> bool:
@@ -282,12 +286,12 @@ class Settings(MutableMapping[str, Any]):
         self._extra_defaults.insert(0, {self._name(name): defaults[name] for name in defaults})
         self.touch()
 
-    def _warn_of_unknown(self) -> None:
+    def _warn_of_unknown(self, names: Iterable[str]) -> None:
         """Name settings that look misspelled. Others may belong to an extension: kept silently."""
-        written = [*self._changes, *(self._source.names() if self._source else ())]
-        for name in dict.fromkeys(written):
-            if name in SETTINGS or not name.islower():
+        for name in names:
+            if name in SETTINGS or not name.islower() or name in self._told:
                 continue
+            self._told.add(name)
             near = difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.85)
             if near:
                 logger.warning(
