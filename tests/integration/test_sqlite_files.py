@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -309,20 +310,19 @@ def test_failed_work_leaves_no_transaction_behind(path: Path) -> None:
 
 
 def test_processes_that_open_a_new_file_at_once_all_can(tmp_path: Path) -> None:
-    children = [_open_each() for _ in range(3)]
-    for trial in range(TRIALS):
-        url = f"sqlite:///{tmp_path}/{trial}.db"
-        for child in children:
-            assert child.stdin
-            child.stdin.write(f"{url}\n")
-            child.stdin.flush()
-        added = {child.stdout.readline() for child in children if child.stdout}
-        assert "" not in added, [child.communicate()[1] for child in children]
-        store = from_url(url, clock=SystemClock())
-        assert sum(each.ready for each in store.stats()) == len(added) == len(children)
-        store.close()
-    for child in children:
-        child.communicate(timeout=20)
+    with ExitStack() as stack:
+        children = [stack.enter_context(_open_each()) for _ in range(3)]
+        for trial in range(TRIALS):
+            url = f"sqlite:///{tmp_path}/{trial}.db"
+            for child in children:
+                assert child.stdin
+                child.stdin.write(f"{url}\n")
+                child.stdin.flush()
+            added = {child.stdout.readline() for child in children if child.stdout}
+            assert "" not in added, [child.communicate()[1] for child in children]
+            store = from_url(url, clock=SystemClock())
+            assert sum(each.ready for each in store.stats()) == len(added) == len(children)
+            store.close()
 
 
 def _open_each() -> subprocess.Popen[str]:
