@@ -223,6 +223,7 @@ def test_settings_on_a_command_line() -> None:
 
 def test_signals_tell_of_the_configuration() -> None:
     app, told = bare(), []
+    app.config_from_object({"task_default_queue": "mine", "beat_schedule": {"a": 1}})
 
     @app.on_configure.connect
     def before(**kwargs: Any) -> None:
@@ -231,10 +232,12 @@ def test_signals_tell_of_the_configuration() -> None:
     @app.on_after_configure.connect
     def after(sender: Any = None, source: Any = None, **kwargs: Any) -> None:
         told.append(source.task_default_queue)
+        app.add_periodic_task(30.0, app.signature("t"), name="b")
 
     assert told == []
     _ = app.conf.broker_url
-    assert told == ["configure", "celery"]
+    assert told == ["configure", "mine"]
+    assert set(app.conf.beat_schedule) == {"a", "b"}
 
 
 def test_a_misspelled_setting_is_named_when_it_is_set_later_too(

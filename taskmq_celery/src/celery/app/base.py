@@ -121,7 +121,9 @@ class Celery(Configured):
         self._backend_cache: tuple[Any, Any] | None = None
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
-        self.conf = Settings({**(changes or {}), **written}, self._load_config, namespace)
+        self.conf = Settings(
+            {**(changes or {}), **written}, self._load_config, namespace, self._config_loaded
+        )
         self.conf.update(kwargs)
 
         self.on_configure = Signal(name="app.on_configure")

@@ -93,9 +93,11 @@ class Configured:
             source = self.loader.conf
         elif not self._config_source_silent:
             source = self.loader.conf
+        return Source(source, self.namespace) if source else None
+
+    def _config_loaded(self) -> None:
         self.configured = True
         self.on_after_configure.send(sender=self, source=self.conf)
-        return Source(source, self.namespace) if source else None
 
     @cached_property
     def loader(self) -> BaseLoader:

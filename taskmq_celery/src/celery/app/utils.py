@@ -82,7 +82,7 @@ class Settings(MutableMapping[str, Any]):
     """``app.conf``: settings as attributes and as items.
 
     ``load`` gives the configuration source when the first setting is read; writing does not need
-    it. ``revision`` is raised by every change made here.
+    it. ``loaded`` is called then. ``revision`` is raised by every change made here.
     """
 
     def __init__(
@@ -90,12 +90,14 @@ class Settings(MutableMapping[str, Any]):
         changes: Mapping[str, Any] | None = None,
         load: Callable[[], Source | None] = lambda: None,
         namespace: str | None = None,
+        loaded: Callable[[], Any] = lambda: None,
     ) -> None:
         own = vars(self)
         own["_changes"] = {}
         own["_defaults"] = {}
         own["_extra_defaults"] = []
         own["_load"] = load
+        own["_loaded"] = loaded
         own["_source"] = None
         own["_loading"] = False
         own["_told"] = set()
@@ -260,6 +262,7 @@ class Settings(MutableMapping[str, Any]):
             own["_loading"] = False
         self.touch()
         self._warn_of_unknown([*self._changes, *(self._source.names() if self._source else ())])
+        self._loaded()
 
     @property
     def is_loaded(self) -> bool:
