@@ -201,7 +201,7 @@ class Model:
         job.settled_as = kind
         if not (isinstance(settlement, Defer) and settlement.park):
             job.unpark()
-        self._apply[kind](self, job, settlement, now)
+        _APPLY[kind](self, job, settlement, now)
         return Settled.DONE
 
     def _ack(self, job: Job, settlement: Ack, now: float) -> None:
@@ -246,17 +246,6 @@ class Model:
 
     def _revoke(self, job: Job, settlement: Revoke, now: float) -> None:
         self._end([job], Event.REVOKE, now)
-
-    _apply: Mapping[type[Settlement], Callable[[Model, Job, Any, float], None]] = {
-        Ack: _ack,
-        RetryLater: _retry,
-        Nack: _nack,
-        DeadLetter: _dead_letter,
-        Defer: _defer,
-        Release: _release,
-        Expire: _expire,
-        Revoke: _revoke,
-    }
 
     def _back(self, job: Job, event: Event, now: float, visible_at: float) -> None:
         if job.cancel_requested:
@@ -431,3 +420,15 @@ class Model:
 
 def _is_past(job: Job, now: float) -> bool:
     return (job.finished_at or 0.0) + job.envelope.result_ttl <= now
+
+
+_APPLY: dict[type[Settlement], Callable[[Model, Job, Any, float], None]] = {
+    Ack: Model._ack,
+    RetryLater: Model._retry,
+    Nack: Model._nack,
+    DeadLetter: Model._dead_letter,
+    Defer: Model._defer,
+    Release: Model._release,
+    Expire: Model._expire,
+    Revoke: Model._revoke,
+}

@@ -120,7 +120,7 @@ class Simulation:
         self.journal.step += 1
         action = self._choose(self.profile.actions)
         with suppress(TransportError):
-            self._actions[action](self)
+            _ACTIONS[action](self)
         self._verify()
 
     def _verify(self) -> None:
@@ -316,27 +316,6 @@ class Simulation:
             self._workers.remove(worker)
             self.crashes += worker.dead
 
-    _actions: Mapping[str, Callable[[Simulation], None]] = {
-        "enqueue": _enqueue,
-        "step": _work,
-        "pause": _pause,
-        "wait_until_due": _wait_until_due,
-        "tick": _tick,
-        "give_back": _give_back,
-        "maintain": _maintain,
-        "start": _start,
-        "stop": _stop,
-        "crash": _crash,
-        "revoke": _revoke,
-        "replay": _replay,
-        "forget": _forget,
-        "bury": _bury,
-        "purge": _purge,
-        "lead": _lead,
-        "jump": _jump,
-        "set_back": _set_back,
-    }
-
     # -- tasks ---------------------------------------------------------------------------------
 
     def _body(self, worker: SteppedWorker) -> Callable[..., str]:
@@ -439,3 +418,25 @@ def _settlements(ending: str, context: TaskContext) -> tuple[type[Settlement], .
         again = context.envelope.ack != "on_completion"
         return (RetryLater, DeadLetter) if again else (DeadLetter,)
     return SETTLEMENTS[ending]
+
+
+_ACTIONS: dict[str, Callable[[Simulation], None]] = {
+    "enqueue": Simulation._enqueue,
+    "step": Simulation._work,
+    "pause": Simulation._pause,
+    "wait_until_due": Simulation._wait_until_due,
+    "tick": Simulation._tick,
+    "give_back": Simulation._give_back,
+    "maintain": Simulation._maintain,
+    "start": Simulation._start,
+    "stop": Simulation._stop,
+    "crash": Simulation._crash,
+    "revoke": Simulation._revoke,
+    "replay": Simulation._replay,
+    "forget": Simulation._forget,
+    "bury": Simulation._bury,
+    "purge": Simulation._purge,
+    "lead": Simulation._lead,
+    "jump": Simulation._jump,
+    "set_back": Simulation._set_back,
+}

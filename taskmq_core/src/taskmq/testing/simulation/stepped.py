@@ -57,6 +57,7 @@ class SteppedWorker:
             finished = self._session.loop.step()
         except WorkerCrashed:
             self.dead = True
+            return True
         finally:
             self.busy = False
         if self.dead:
