@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
+from taskmq.limits import Limit
 from taskmq.plugins import open_transport
 from taskmq.records import JobFilter, JobRecord, QueueStats, WorkerRecord
 from taskmq.testing.conformance import Subject
@@ -40,6 +41,11 @@ Pair = tuple[Delivery, Delivery]
 
 QUEUES = ("a", "b", "c")
 DELAYS = st.sampled_from([0.0, 1.0, 3.0, 8.0])
+TWO = Limit("concurrency", "two", 2)
+ONE = Limit("concurrency", "one", 1)
+SLOW = Limit("rate", "slow", 1, 3.0)
+BURSTS = Limit("rate", "bursts", 2, 4.0, 3)
+LIMITS = [(), (), (), (ONE,), (TWO,), (SLOW,), (BURSTS,), (TWO, SLOW), (ONE, SLOW, BURSTS)]
 INDEXES = st.lists(st.integers(0, 30), max_size=4)
 JOBS = st.fixed_dictionaries(
     {
@@ -56,6 +62,7 @@ JOBS = st.fixed_dictionaries(
         "eta": st.none() | DELAYS,
         "expires_at": st.none() | st.none() | st.sampled_from([2.0, 5.0, 20.0]),
         "after": INDEXES,
+        "limits": st.sampled_from(LIMITS),
     }
 )
 SETTLEMENTS: list[Callable[[Delivery, float], Settlement]] = [
@@ -114,6 +121,19 @@ class Agreement(RuleBasedStateMachine):
     @rule(count=st.integers(1, 5), queue=st.sampled_from(QUEUES))
     def enqueue_plain(self, count: int, queue: str) -> None:
         sealed = [self._job({"queue": queue, "max_deliveries": 2}) for _ in range(count)]
+        self._alike(lambda store: store.enqueue(sealed))
+
+    @rule(
+        count=st.integers(1, 5),
+        limits=st.sampled_from(LIMITS),
+        queue=st.sampled_from(QUEUES),
+        priority=st.integers(-1, 1),
+    )
+    def enqueue_limited(
+        self, count: int, limits: tuple[Limit, ...], queue: str, priority: int
+    ) -> None:
+        fields = {"queue": queue, "priority": priority, "limits": limits}
+        sealed = [self._job(fields) for _ in range(count)]
         self._alike(lambda store: store.enqueue(sealed))
 
     @rule(

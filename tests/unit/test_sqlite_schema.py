@@ -13,6 +13,7 @@ from taskmq.transports.sqlite.rows import DELAYED, FINISHED, READY, RUNNING, Row
 NOW = 1000.0
 STORED = [state for state in JobState if state is not JobState.UNKNOWN]
 PHASES = {
+    -1: {"QUEUED", "RETRYING"},
     0: {"WAITING"},
     1: {"FAILED"},
     2: {"QUEUED", "RETRYING"},
@@ -37,13 +38,13 @@ def new_database() -> sqlite3.Connection:
 
 def a_row(state: JobState, **fields: object) -> Row:
     values = dict.fromkeys(Row.__struct_fields__, 0) | {"state": state.value}
-    nothing = ("history", "failure", "worker", "dead_reason", "settled_as")
+    nothing = ("history", "failure", "worker", "dead_reason", "settled_as", "limits", "gate")
     return Row(**{**values, **dict.fromkeys(nothing), "result_ttl": 60.0, **fields})  # type: ignore[arg-type]  # only what matters here
 
 
 def test_every_stored_state_has_a_phase_and_no_other_fits() -> None:
     connection = new_database()
-    for number, (phase, state) in enumerate(product(range(7), JobState)):
+    for number, (phase, state) in enumerate(product(range(-1, 7), JobState)):
         due_at = 1.0 if phase >= 3 else None
         values = (str(number), phase, state.value, due_at)
         if state.value in PHASES.get(phase, ()):

@@ -15,6 +15,7 @@ import msgspec
 
 from .codec import Payload, refuse_non_finite
 from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
+from .limits import Fair, Limit
 
 __all__ = [
     "DAY",
@@ -76,6 +77,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     feeds: bool = False
     after: tuple[Dependency, ...] = ()
     workflow: str | None = None
+    limits: tuple[Limit, ...] = ()
+    fair: Fair | None = None
     trace: dict[str, str] = {}
     headers: dict[str, Any] = {}
     enqueued_at: float = 0.0

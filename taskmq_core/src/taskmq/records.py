@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 
 from .codec import Payload
+from .limits import Limit
 from .states import JobState
 
 __all__ = [
     "WORKER_MEMORY",
     "Failure",
+    "Held",
     "HistoryEntry",
     "JobFilter",
     "JobRecord",
@@ -44,6 +46,15 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     attempt: int
     detail: str = ""
     worker: str = ""
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job that could run is kept from it."""
+
+    limit: Limit
+    """The one of its limits that is reached."""
+    running: int = 0
+    """How many jobs run under a concurrency limit with its key."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +94,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
     """Dependencies that have not succeeded yet."""
     workflow: str | None = None
+    held: Held | None = None
+    """Set while one of its limits keeps it from running."""
     history: tuple[HistoryEntry, ...] = ()
 
 
@@ -111,6 +124,8 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     parked: int = 0
     """Of ``delayed``: those waiting for a worker that can run them."""
+    held: int = 0
+    """Those that could run, but are kept from it by a limit."""
     dead: int = 0
     oldest_ready_at: float | None = None
     """The earliest ``visible_at`` of the ready ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,8 @@ from taskmq.errors import IdempotencyConflict, UnknownDependency
 from taskmq.transport import Enqueued
 
 from . import dependencies
+from .gates import open_gates
+from .job import Job
 from .store import Key, Store
 
 __all__ = ["enqueue"]
@@ -31,9 +33,24 @@ def enqueue(store: Store, batch: Sequence[Sealed], now: float) -> list[Enqueued]
     for name, key in plan.keys.items():
         store.keys[name] = key
         store.key_ends.put(name, key.until)
-    added = [store.add(sealed, now) for sealed in plan.jobs.values()]
+    added = _add(store, plan.jobs.values(), now)
     dependencies.link(store, added, now)
     return answers
+
+
+def _add(store: Store, batch: Iterable[Sealed], now: float) -> list[Job]:
+    gates = open_gates(store, now)
+    added: list[Job] = []
+    for sealed in batch:
+        envelope = sealed.envelope
+        eta, limits = envelope.eta, envelope.limits
+        if not limits or envelope.after or (eta is not None and eta > now):
+            added.append(store.add(sealed, now))
+            continue
+        holder = gates.place(limits, envelope.queue, envelope.priority)
+        gate = holder or limits[-1].gate
+        added.append(store.add(sealed, now, held=holder is not None, gate=gate))
+    return added
 
 
 def _accept(store: Store, plan: _Plan, sealed: Sealed, now: float) -> Enqueued:

@@ -6,7 +6,8 @@ import msgspec
 
 from taskmq.codec import Payload
 from taskmq.envelope import AckPolicy, Envelope, Sealed
-from taskmq.records import Failure, HistoryEntry, JobRecord
+from taskmq.limits import Limit
+from taskmq.records import Failure, Held, HistoryEntry, JobRecord
 from taskmq.states import Event, JobState
 from taskmq.transport import Delivery, Settlement
 
@@ -46,6 +47,7 @@ class Job(msgspec.Struct, kw_only=True):
     max_deliveries: int = 5
     store_result: bool = True
     result_ttl: float = 0.0
+    limits: tuple[Limit, ...] = ()
     # what happens to it
     attempt: int = 1
     deliveries: int = 0
@@ -65,6 +67,8 @@ class Job(msgspec.Struct, kw_only=True):
     failure: Failure | None = None
     dead_reason: str | None = None
     history: list[HistoryEntry] = []
+    held: bool = False
+    gate: str | None = None  # whose lane it is in, or runs behind; see `taskmq.transports._gates`
 
     @classmethod
     def new(cls, sealed: Sealed, sequence: int, now: float) -> Job:
@@ -98,6 +102,7 @@ class Job(msgspec.Struct, kw_only=True):
         self.max_deliveries = envelope.max_deliveries
         self.store_result = envelope.store_result
         self.result_ttl = envelope.result_ttl
+        self.limits = envelope.limits
 
     def earliest(self, now: float) -> float:
         """When it may run, as far as its ``eta`` is concerned."""
@@ -140,7 +145,12 @@ class Job(msgspec.Struct, kw_only=True):
             inputs={i: r for i, r in handed.items() if r is not None} if handed else None,
         )
 
-    def record(self) -> JobRecord:
+    @property
+    def holder(self) -> Limit | None:
+        """The limit that keeps it from running."""
+        return next((limit for limit in self.limits if self.held and limit.gate == self.gate), None)
+
+    def record(self, held: Held | None = None) -> JobRecord:
         """What readers see."""
         return JobRecord(
             id=self.id,
@@ -168,5 +178,6 @@ class Job(msgspec.Struct, kw_only=True):
             cancel_requested=self.cancel_requested,
             pending=self.pending,
             workflow=self.workflow,
+            held=held,
             history=tuple(self.history),
         )

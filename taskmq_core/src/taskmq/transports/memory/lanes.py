@@ -20,6 +20,7 @@ class Lanes:
     def __init__(self) -> None:
         self.ready: dict[int, Ordered] = {}  # by priority, in store order
         self.delayed = Ordered()  # by visible_at
+        self.held = Ordered()  # behind a gate
         self.leased = Ordered()  # by lease_until
         self.waiting = Ordered()
         self.dead = Ordered()
@@ -27,7 +28,9 @@ class Lanes:
 
     def place(self, job: Job, now: float) -> None:
         """Put a job where its state and its time say."""
-        if job.state in READY_STATES:
+        if job.held:
+            self.held.put(job.id, job.sequence)
+        elif job.state in READY_STATES:
             if job.visible_at <= now:
                 self.ready.setdefault(job.priority, Ordered()).put(job.id, job.sequence)
             else:
@@ -45,7 +48,14 @@ class Lanes:
         """Take a job out of every lane. Its queue and priority must still be what they were."""
         if job.priority in self.ready:
             self.ready[job.priority].discard(job.id)
-        for lane in (self.delayed, self.leased, self.waiting, self.dead, self.expiring):
+        for lane in (
+            self.delayed,
+            self.held,
+            self.leased,
+            self.waiting,
+            self.dead,
+            self.expiring,
+        ):
             lane.discard(job.id)
 
     def top_priority(self) -> int | None:

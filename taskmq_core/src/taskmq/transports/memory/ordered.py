@@ -50,6 +50,11 @@ class Ordered:
             heapq.heappop(self._heap)
         return None
 
+    def peek(self) -> str:
+        """The first job. Raises ``IndexError`` if there is none."""
+        self.first()
+        return self._heap[0][1]
+
     def pop(self) -> str:
         """Take the first job out. Raises ``IndexError`` if there is none."""
         while True:

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from taskmq.states import Event
 from taskmq.transport import Delivery, Dropped, Reservation
+from taskmq.transports._gates import Gates
 from taskmq.turns import Turns
 
 from . import endings
+from .gates import open_gates
 from .job import Job
+from .ordered import Ordered
 from .settle import lose
 from .store import Store
 
@@ -62,18 +65,45 @@ def drop_expired(
 
 
 def reserve(store: Store, turns: Turns, wanted: Reservation, now: float) -> list[Delivery]:
-    """The most urgent ready jobs: by priority, then by turns of the queues, then in store order."""
+    """The most urgent ready jobs: by priority, then by turns of the queues, then in store order.
+    What a limit does not let pass is held."""
+    gates = open_gates(store, now)
     deliveries: list[Delivery] = []
+    while True:
+        _reserve_ready(store, gates, turns, wanted, deliveries, now)
+        if not gates.refill() or len(deliveries) >= wanted.limit:
+            return deliveries
+
+
+def _reserve_ready(
+    store: Store,
+    gates: Gates,
+    turns: Turns,
+    wanted: Reservation,
+    deliveries: list[Delivery],
+    now: float,
+) -> None:
     while (left := wanted.limit - len(deliveries)) > 0:
         priority = top_priority(store, wanted.queues)
         if priority is None:
             break
         shares = turns.share(_available(store, wanted.queues, priority), wanted.queues, left)
         for queue, count in shares.items():
-            line = store.lanes[queue].ready[priority]
-            jobs = [store.jobs[line.pop()] for _ in range(count)]
+            jobs = _take(store, gates, store.lanes[queue].ready[priority], count, now)
             deliveries += [_lease(store, job, wanted, now) for job in jobs]
-    return deliveries
+
+
+def _take(store: Store, gates: Gates, line: Ordered, count: int, now: float) -> list[Job]:
+    """The first jobs in line that may run."""
+    taken: list[Job] = []
+    while line and len(taken) < count:
+        job = store.jobs[line.pop()]
+        gate = gates.admit(job.limits, job.queue, job.priority) if job.limits else None
+        if gate is None:
+            taken.append(job)
+        else:
+            store.hold(job, gate, now)
+    return taken
 
 
 def top_priority(store: Store, queues: Iterable[str]) -> int | None:

@@ -8,15 +8,20 @@ from collections.abc import Iterable
 import msgspec
 
 from taskmq.envelope import Sealed
+from taskmq.limits import concurrency_gate
 from taskmq.records import WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
+from taskmq.transports._gates import Lane
 
+from .gates import Departure, GateIndex
 from .job import Job
 from .lanes import Lanes
 from .listener import Signals
 from .ordered import Ordered
 
 __all__ = ["Key", "Lease", "Store"]
+
+CAN_DEPART = frozenset({JobState.QUEUED, JobState.RETRYING, JobState.RUNNING})
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -47,6 +52,8 @@ class Store:
         self.key_ends = Ordered()
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
+        self.gates = GateIndex()
+        self.departures: list[Departure] = []
         self.signals = Signals()
         self._sequence = 0
         self._token = 0
@@ -56,10 +63,13 @@ class Store:
         self._token += 1
         return self._token
 
-    def add(self, sealed: Sealed, now: float) -> Job:
+    def add(
+        self, sealed: Sealed, now: float, *, held: bool = False, gate: str | None = None
+    ) -> Job:
         """Store a job behind all others."""
         self._sequence += 1
         job = Job.new(sealed, self._sequence, now)
+        job.held, job.gate = held, gate
         self.jobs[job.id] = job
         self._place(job, now)
         return job
@@ -73,9 +83,15 @@ class Store:
         if state is None:
             raise AssertionError(f"no transition from {job.state} by {event.value}")
         self._displace(job)
+        if job.limits and job.state in CAN_DEPART and event is not Event.RESERVE:
+            refunded = event is Event.RELEASE
+            self.departures.append(Departure(job.limits, job.queue, job.priority, refunded))
         job.state = state
         if state is not JobState.RUNNING:
             job.lease_until = None
+        if job.limits:
+            running = state is JobState.RUNNING
+            job.held, job.gate = False, concurrency_gate(job.limits) if running else None
         if state in TERMINAL:
             job.finished_at = now
             job.parked_reason = job.parked_at = job.park_ttl = None
@@ -84,6 +100,8 @@ class Store:
     def replace(self, job: Job, sealed: Sealed, now: float) -> None:
         """Give a job another envelope."""
         self._displace(job)
+        if job.limits and job.state is JobState.RUNNING:
+            self.departures.append(Departure(job.limits, job.queue, job.priority))
         job.describe(sealed.envelope, sealed.data)
         self._place(job, now)
 
@@ -91,6 +109,20 @@ class Store:
         """Make a job that has not started visible at another time."""
         self._displace(job)
         job.visible_at = visible_at
+        self._place(job, now)
+
+    def hold(self, job: Job, gate: str, now: float) -> None:
+        """Keep a job that could run behind a gate."""
+        self._displace(job)
+        job.held, job.gate = True, gate
+        self._place(job, now)
+
+    def let_go(self, lane: Lane, now: float, visible_at: float | None) -> None:
+        """Let the first job of a lane stand for it."""
+        job = self.jobs[self.gates.held[lane].peek()]
+        self._displace(job)
+        job.held = False
+        job.visible_at = job.visible_at if visible_at is None else visible_at
         self._place(job, now)
 
     def extend(self, job: Job, lease_until: float) -> None:
@@ -120,6 +152,8 @@ class Store:
 
     def _place(self, job: Job, now: float) -> None:
         self.lanes[job.queue].place(job, now)
+        if job.gate is not None:
+            self.gates.place(job)
         if job.state is JobState.QUEUED and job.parked_at is not None:
             self.parked.put(job.id, job.parked_at + (job.park_ttl or 0.0))
         if job.state not in TERMINAL:
@@ -131,5 +165,7 @@ class Store:
 
     def _displace(self, job: Job) -> None:
         self.lanes[job.queue].remove(job)
+        if job.gate is not None:
+            self.gates.remove(job)
         self.parked.discard(job.id)
         self.finished.discard(job.id)

@@ -27,6 +27,7 @@ from taskmq.turns import Turns
 
 from . import dependencies, endings, upkeep
 from .enqueue import enqueue
+from .gates import refill
 from .listener import MemoryListener
 from .reserve import reclaim_from, reserve, tidy, top_priority
 from .settle import settle
@@ -59,7 +60,10 @@ def _atomic(
     @functools.wraps(method)
     def locked(self: MemoryTransport, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
-            return method(self, *args, **kwargs)
+            answer = method(self, *args, **kwargs)
+            if self._store.departures:
+                refill(self._store, self._clock.now())
+            return answer
 
     return locked
 
@@ -96,8 +100,10 @@ class MemoryTransport:
         settled = [settle(store, settlement, now) for settlement in settlements]
         if reservation is None:
             return Exchange(settled=settled)
+        refill(store, now)
         queues = reservation.queues
         dropped = tidy(store, queues, now)
+        refill(store, now)
         deliveries = reserve(store, self._turns, reservation, now)
         due = [store.lanes[queue].next_due_at() for queue in queues]
         return Exchange(
@@ -150,11 +156,11 @@ class MemoryTransport:
     @_atomic
     def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
         found = (self._store.jobs.get(job_id) for job_id in job_ids)
-        return [job.record() if job else None for job in found]
+        return [upkeep.record_of(self._store, job) if job else None for job in found]
 
     @_atomic
     def find(self, filter: JobFilter) -> list[JobRecord]:
-        return [job.record() for job in upkeep.find(self._store, filter)]
+        return [upkeep.record_of(self._store, job) for job in upkeep.find(self._store, filter)]
 
     @_atomic
     def revoke(self, job_ids: Sequence[str]) -> list[bool]:
@@ -181,7 +187,7 @@ class MemoryTransport:
     @_atomic
     def purge(self, queue: str) -> int:
         lanes, now = self._store.lanes[queue], self._clock.now()
-        ids = [id for line in (*lanes.ready.values(), lanes.delayed) for id in line]
+        ids = [id for line in (*lanes.ready.values(), lanes.delayed, lanes.held) for id in line]
         for job_id in ids:
             job = self._store.jobs[job_id]
             endings.discard(self._store, job, now)

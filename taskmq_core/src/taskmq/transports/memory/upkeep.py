@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from taskmq.records import WORKER_MEMORY, JobFilter, MaintenanceReport, QueueStats
+from taskmq.records import (
+    WORKER_MEMORY,
+    Held,
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    QueueStats,
+)
 
 from . import endings
 from .job import Job
 from .reserve import drop_expired, reclaim
 from .store import Store
 
-__all__ = ["find", "maintain", "stats_of"]
+__all__ = ["find", "maintain", "record_of", "stats_of"]
 
 
 def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
@@ -58,6 +65,7 @@ def stats_of(store: Store, queue: str) -> QueueStats:
         ready=sum(ready.values()),
         delayed=len(lanes.delayed),
         running=len(lanes.leased),
+        held=len(lanes.held),
         waiting=len(lanes.waiting),
         parked=sum(jobs[id].parked_at is not None for id in lanes.delayed),
         dead=len(lanes.dead),
@@ -66,6 +74,14 @@ def stats_of(store: Store, queue: str) -> QueueStats:
         ),
         ready_by_priority=ready,
     )
+
+
+def record_of(store: Store, job: Job) -> JobRecord:
+    """What readers see of a job."""
+    limit = job.holder
+    if limit is None:
+        return job.record()
+    return job.record(Held(limit=limit, running=len(store.gates.running.get(limit.gate, ()))))
 
 
 def find(store: Store, wanted: JobFilter) -> list[Job]:

@@ -16,6 +16,7 @@ from taskmq.errors import IdempotencyConflict, UnknownDependency
 from taskmq.states import TERMINAL, JobState
 from taskmq.transport import Enqueued
 
+from . import gates
 from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
 from .statements import ENQUEUE as SQL
 
@@ -58,7 +59,8 @@ class _Node(msgspec.Struct):
 def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
     for sealed in batch:
-        if sealed.envelope.key is not None or sealed.envelope.after:
+        envelope = sealed.envelope
+        if envelope.key is not None or envelope.after or envelope.limits:
             return _enqueue_linked(connection, batch, now)
     places = _insert(connection, batch, {}, now)
     return [
@@ -151,6 +153,7 @@ def _enqueue_linked(
     answers = [_accept(sealed, stored, keys, new) for sealed in batch]
     nodes = _link(new, stored)
     places = _insert(connection, new.values(), nodes, now)
+    gates.place(connection, _placed(places, new), now)
     connection.executemany(
         SQL["insert_key"],
         [(e.key, e.id, fingerprint(e), now + e.key_ttl) for e in _envelopes(new) if e.key],
@@ -249,6 +252,15 @@ def _insert_edges(
     connection.executemany(
         SQL["insert_input"], [(id, r.codec, r.data) for id, r in handed.items() if r is not None]
     )
+
+
+def _placed(
+    places: Sequence[int | None], new: Mapping[str, Sealed]
+) -> Iterator[tuple[int, Envelope]]:
+    """New jobs, with their places in the store."""
+    for seq, envelope in zip(places, _envelopes(new), strict=True):
+        if seq is not None:
+            yield seq, envelope
 
 
 def _envelopes(new: Mapping[str, Sealed]) -> Iterator[Envelope]:

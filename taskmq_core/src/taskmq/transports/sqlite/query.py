@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from taskmq.codec import Payload
-from taskmq.records import Failure, HistoryEntry, JobFilter, JobRecord, QueueStats
+from taskmq.records import Failure, Held, HistoryEntry, JobFilter, JobRecord, QueueStats
 from taskmq.states import JobState
 
-from .rows import DEAD, RUNNING, WAITING, json_of
+from .gates import limits_of
+from .rows import DEAD, HELD, RUNNING, WAITING, json_of
 from .statements import QUERY as SQL
 
 __all__ = ["find", "get", "stats"]
@@ -86,7 +87,14 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
         cancel_requested=bool(row[24]),
         pending=row[25],
         workflow=row[26],
+        held=None if row[30] is None else _held(row[28], row[29], row[30]),
         history=() if history is None else _decode_history(history),
+    )
+
+
+def _held(limits: str, gate: str, running: int) -> Held:
+    return Held(
+        limit=next(each for each in limits_of(limits) if each.gate == gate), running=running
     )
 
 
@@ -119,6 +127,7 @@ def _stats_of(connection: sqlite3.Connection, queue: str, now: float) -> QueueSt
         ready=sum(by_priority.values()),
         delayed=count("delayed", now),
         running=count("running"),
+        held=count("resting", HELD),
         waiting=count("resting", WAITING),
         parked=count("parked", now),
         dead=count("resting", DEAD),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from taskmq.states import Event
-from taskmq.transport import Delivery, Dropped, Exchange, Reservation
+from taskmq.transport import Dropped, Exchange, Reservation
 from taskmq.turns import Turns
 
 from . import dependencies
-from .rows import Row, json_of, json_of_numbers, load
-from .settle import lose, write_back
+from .claim import Claim, highest
+from .gates import Departure, refill
+from .rows import WAITING, Row, json_of, json_of_numbers, load
+from .settle import departures_of, lose, write_back
 from .statements import RESERVE as SQL
 from .statements import SETTLE
 
@@ -23,8 +24,6 @@ __all__ = ["Survey", "drop_expired", "reclaim", "reclaim_from", "reserve", "surv
 TIDY_LIMIT = 5_000
 """How many jobs of each kind and queue one exchange looks after: what a transaction, for which
 others have to wait, can do in some 50 ms. What is left makes `Exchange.next_due_at` the present."""
-
-Claimed = tuple[Any, ...]
 
 
 class Survey(msgspec.Struct):
@@ -47,11 +46,11 @@ class Survey(msgspec.Struct):
 
     @property
     def top(self) -> int | None:
-        return _highest(self.tops)
+        return highest(self.tops)
 
     @property
     def next_due_at(self) -> float | None:
-        return _earliest(self.visible_at, self.lease_until)
+        return earliest(self.visible_at, self.lease_until)
 
 
 def survey(connection: sqlite3.Connection, queues: Iterable[str]) -> Survey:
@@ -59,7 +58,7 @@ def survey(connection: sqlite3.Connection, queues: Iterable[str]) -> Survey:
     rows = connection.execute(SQL["survey"], (json_of(queues),)).fetchall()
     tops = {queue: top for queue, top, _, _, _ in rows}
     _, _, visible, leases, expiries = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    return Survey(tops, _earliest(*visible), _earliest(*leases), _earliest(*expiries))
+    return Survey(tops, earliest(*visible), earliest(*leases), earliest(*expiries))
 
 
 def reserve(
@@ -72,15 +71,18 @@ def reserve(
     if found.is_untidy(now):
         dropped = _tidy(connection, wanted.queues, now)
         found = survey(connection, wanted.queues)
-    deliveries, tops = _claim(connection, turns, wanted, found.tops, now)
+    claim = Claim(connection, turns, wanted, now)
+    tops = claim.run(found.tops)
+    if claim.has_moved_others:
+        found = survey(connection, wanted.queues)
     next_due_at = found.next_due_at
-    if deliveries:
-        next_due_at = _earliest(next_due_at, deliveries[0].lease_until)
+    if claim.deliveries:
+        next_due_at = earliest(next_due_at, claim.deliveries[0].lease_until)
     return Exchange(
-        deliveries=deliveries,
+        deliveries=claim.deliveries,
         dropped=dropped,
-        next_due_at=now if found.is_untidy(now) else next_due_at,
-        waiting_priority=_highest(tops),
+        next_due_at=now if found.is_untidy(now) or claim.is_unfinished else next_due_at,
+        waiting_priority=highest(tops),
     )
 
 
@@ -122,6 +124,9 @@ def _take_back(
         visible_at = now if row.due_at is None else min(now, row.due_at)
         lose(row, Event.RECLAIM, now, visible_at=visible_at, why=why)
     write_back(connection, rows, now)
+    departures = departures_of(rows)
+    if departures:
+        refill(connection, departures, now)
     return rows
 
 
@@ -130,112 +135,27 @@ def drop_expired(
 ) -> list[Dropped]:
     """End jobs that nobody started in time, at most ``limit``."""
     dropped: list[Dropped] = []
+    departures: list[Departure] = []
     for queue in queues:
         left = limit - len(dropped)
         rows = connection.execute(SQL["expired"], (queue, now, left)).fetchall()
         if rows:
-            seqs = json_of_numbers(seq for seq, _, _ in rows)
+            seqs = json_of_numbers(row[0] for row in rows)
             connection.execute(SETTLE["expire"], {"now": now, "seqs": seqs})
-            dropped += [Dropped(job_id, task, queue, "expired") for _, job_id, task in rows]
+            dropped += [Dropped(row[1], row[2], queue, "expired") for row in rows]
+            departures += [
+                Departure(limits, queue, priority)
+                for _, _, _, limits, priority, phase in rows
+                if limits and phase != WAITING
+            ]
     if dropped:
         # Only now: one that waits for another of them, in whatever queue, ends as it does.
         dependencies.skip(connection, [each.job_id for each in dropped], now)
+    if departures:
+        refill(connection, departures, now)
     return dropped
 
 
-# -- claims --------------------------------------------------------------------------------------
-
-
-def _claim(
-    connection: sqlite3.Connection,
-    turns: Turns,
-    wanted: Reservation,
-    tops: Mapping[str, int | None],
-    now: float,
-) -> tuple[list[Delivery], Mapping[str, int | None]]:
-    """Lease jobs, level by level; the deliveries, and the tops that are left."""
-    deliveries: list[Delivery] = []
-    while (left := wanted.limit - len(deliveries)) > 0:
-        top = _highest(tops)
-        if top is None:
-            break
-        before = len(deliveries)
-        for queue, level, count in _shares(connection, turns, wanted.queues, tops, left):
-            rows = _select(connection, queue, level, count, now)
-            deliveries += _lease(connection, queue, rows, wanted, now)
-        if len(tops) == 1 and len(deliveries) < wanted.limit:
-            tops = dict.fromkeys(tops)  # the one queue gave all it had
-            break
-        tops = dict(connection.execute(SQL["tops"], (json_of(wanted.queues),)).fetchall())
-        if len(deliveries) == before:
-            break  # all of that level have expired, more than could be dropped at once
-    return deliveries, tops
-
-
-def _shares(
-    connection: sqlite3.Connection,
-    turns: Turns,
-    weights: Mapping[str, int],
-    tops: Mapping[str, int | None],
-    limit: int,
-) -> list[tuple[str, int | None, int]]:
-    """What to take next: (queue, priority or ``None`` for any, how many)."""
-    if len(tops) == 1:
-        return [(queue, None, limit) for queue in tops]
-    top = _highest(tops)
-    level = [queue for queue, priority in tops.items() if priority == top]
-    if len(level) == 1:
-        return [(level[0], top, limit)]
-    available = {
-        queue: connection.execute(SQL["available"], (queue, top, limit)).fetchone()[0]
-        for queue in level
-    }
-    return [(queue, top, count) for queue, count in turns.share(available, weights, limit).items()]
-
-
-def _select(
-    connection: sqlite3.Connection, queue: str, level: int | None, count: int, now: float
-) -> list[Claimed]:
-    if level is None:
-        return connection.execute(SQL["claim"], (queue, now, count)).fetchall()
-    return connection.execute(SQL["claim_level"], (queue, level, now, count)).fetchall()
-
-
-def _lease(
-    connection: sqlite3.Connection,
-    queue: str,
-    rows: list[Claimed],
-    wanted: Reservation,
-    now: float,
-) -> list[Delivery]:
-    if not rows:
-        return []
-    lease_until = now + wanted.lease
-    seqs = json_of_numbers(row[0] for row in rows)
-    connection.execute(SQL["lease"], (lease_until, now, wanted.worker, seqs))
-    inputs = dependencies.inputs_of(connection, [row[0] for row in rows if row[8]])
-    return [
-        Delivery(
-            job_id=row[1],
-            queue=queue,
-            priority=row[2],
-            envelope=row[10],
-            token=row[3] + 1,
-            attempt=row[4],
-            deliveries=row[5] + 1,
-            reclaims=row[6],
-            yields=row[7],
-            lease_until=lease_until,
-            parked_at=row[9],
-            inputs=inputs.get(row[0]),
-        )
-        for row in rows
-    ]
-
-
-def _highest(tops: Mapping[str, int | None]) -> int | None:
-    return max((top for top in tops.values() if top is not None), default=None)
-
-
-def _earliest(*instants: float | None) -> float | None:
+def earliest(*instants: float | None) -> float | None:
+    """The first of some instants, if there is any."""
     return min((at for at in instants if at is not None), default=None)

@@ -19,6 +19,7 @@ __all__ = [
     "DEAD",
     "DELAYED",
     "FINISHED",
+    "HELD",
     "READY",
     "RUNNING",
     "WAITING",
@@ -30,7 +31,7 @@ __all__ = [
     "save",
 ]
 
-WAITING, DEAD, READY, DELAYED, RUNNING, FINISHED = range(6)
+HELD, WAITING, DEAD, READY, DELAYED, RUNNING, FINISHED = range(-1, 6)
 """Column ``phase``; ``sql/0001_initial.sql`` says what each means."""
 
 MAX_HISTORY = 20
@@ -75,6 +76,8 @@ class Row(msgspec.Struct, kw_only=False):
     dead_reason: str | None
     failure: str | None
     history: str | None
+    limits: str | None
+    gate: str | None
 
     def move(self, event: Event, now: float) -> None:
         """Let ``event`` happen. What else it changes (``visible_at``, counters) is set before."""
@@ -82,6 +85,7 @@ class Row(msgspec.Struct, kw_only=False):
         if state is None:
             raise AssertionError(f"no transition from {self.state} by {event.value}")
         self.state = state.value
+        self.gate = None
         if state in TERMINAL:
             dead = state is JobState.FAILED
             self.finished_at = now

@@ -36,7 +36,7 @@ from .statements import SALVAGE as SQL
 __all__ = ["main", "salvage"]
 
 NUMBERED = ("jobs", "envelopes", "results")
-OTHERS = ("edges", "inputs", "keys", "workers", "leases")
+OTHERS = ("edges", "inputs", "keys", "rates", "workers", "leases")
 BEYOND_EVERY_SEQ = 1 << 48
 
 
@@ -104,6 +104,7 @@ def _salvage(
     connection.execute(SQL["give_up_unlinked"], (now,))
     connection.execute(SQL["fill_empty"])
     connection.execute(SQL["count_pending"])
+    connection.execute(SQL["let_go"])
     counts["salvaged"] = connection.execute(SQL["given_up"]).fetchone()[0]
     return counts
 

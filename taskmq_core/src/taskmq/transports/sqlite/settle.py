@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from taskmq.envelope import Sealed
 from taskmq.records import Failure
-from taskmq.states import TERMINAL, Event
+from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import (
     Ack,
     DeadLetter,
@@ -25,10 +25,21 @@ from taskmq.transport import (
 )
 
 from . import dependencies
+from .gates import Departure, limits_text, refill
 from .rows import RUNNING, Row, insert_many, json_of, json_of_numbers, load, save
+from .statements import GATES
 from .statements import SETTLE as SQL
 
-__all__ = ["check", "extend", "give_up", "lose", "replace", "settle", "write_back"]
+__all__ = [
+    "check",
+    "departures_of",
+    "extend",
+    "give_up",
+    "lose",
+    "replace",
+    "settle",
+    "write_back",
+]
 
 WORKER_LOST = "worker_lost"
 KINDS: dict[type[Settlement], str] = {
@@ -43,7 +54,8 @@ KINDS: dict[type[Settlement], str] = {
 }
 """Column ``settled_as``."""
 
-Acked = tuple[Ack, int, bool, float, int]  # seq, keep_result, result_ttl, dependencies
+Acked = tuple[Ack, int, bool, float, int, str]
+"""With seq, keep_result, result_ttl, dependencies, limits."""
 
 
 def settle(
@@ -62,27 +74,30 @@ def settle(
         if row is None or row[3] != settlement.delivery.token:
             outcomes.append(Settled.LEASE_LOST)
             continue
-        seq, _, phase, _, settled_as, keep_result, result_ttl, parents = row
+        seq, _, phase, _, settled_as, keep_result, result_ttl, parents, limits = row
         if phase != RUNNING or job_id in earlier:
             same = earlier.get(job_id, settled_as) == kind
             outcomes.append(Settled.REPEATED if same else Settled.LEASE_LOST)
             continue
         outcomes.append(Settled.DONE)
         if isinstance(settlement, Ack):
-            acked.append((settlement, seq, keep_result, result_ttl, parents))
+            acked.append((settlement, seq, keep_result, result_ttl, parents, limits))
             earlier[job_id] = kind if result_ttl > 0 else ""  # "": deleted
         else:
             others.append((seq, settlement))
             earlier[job_id] = kind
+    departures: list[Departure] = []
     if acked:
-        _succeed(connection, acked, now)
+        departures += _succeed(connection, acked, now)
     if others:
-        _settle_others(connection, others, now)
+        departures += _settle_others(connection, others, now)
+    if departures:
+        refill(connection, departures, now)
     return outcomes
 
 
-def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> None:
-    seqs = json_of_numbers(seq for _, seq, _, _, _ in acked)
+def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> list[Departure]:
+    seqs = json_of_numbers(seq for _, seq, _, _, _, _ in acked)
     connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
     connection.execute(SQL["drop_envelopes"], (seqs,))
     insert_many(
@@ -90,21 +105,25 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
         SQL["insert_results"],
         [
             (seq, ack.result.codec, ack.result.data)
-            for ack, seq, keep_result, _, _ in acked
+            for ack, seq, keep_result, _, _, _ in acked
             if keep_result and ack.result is not None
         ],
     )
-    dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
+    dependencies.let_go(connection, [seq for _, seq, _, _, parents, _ in acked if parents])
     dependencies.feed(connection, {ack.delivery.job_id: ack.result for ack, *_ in acked}, now)
-    forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
+    limited = [(ack.delivery, seq, limits) for ack, seq, _, _, _, limits in acked if limits]
+    connection.executemany(GATES["pass"], [(None, seq) for _, seq, _ in limited])
+    forgotten = [seq for _, seq, _, result_ttl, _, _ in acked if result_ttl <= 0]
     if forgotten:
         connection.execute(SQL["delete"], (json_of_numbers(forgotten),))
+    return [Departure(limits, job.queue, job.priority) for job, _, limits in limited]
 
 
 def _settle_others(
     connection: sqlite3.Connection, settlements: Sequence[tuple[int, Settlement]], now: float
-) -> None:
+) -> list[Departure]:
     rows = load(connection, [seq for seq, _ in settlements])
+    departures = departures_of(rows.values())
     for seq, settlement in settlements:
         row = rows[seq]
         row.settled_as = KINDS[type(settlement)]
@@ -112,8 +131,17 @@ def _settle_others(
             row.unpark()
         if isinstance(settlement, RetryLater) and settlement.envelope is not None:
             replace(connection, row, settlement.envelope)
+            departures += departures_of([row])
         _APPLY[type(settlement)](row, settlement, now)
+        if row.limits and isinstance(settlement, Release) and row.state == JobState.QUEUED:
+            departures.append(Departure(row.limits, row.queue, row.priority, refunded=True))
     write_back(connection, rows.values(), now)
+    return departures
+
+
+def departures_of(rows: Iterable[Row]) -> list[Departure]:
+    """What follows for the gates if these jobs run no longer, or will not run."""
+    return [Departure(row.limits, row.queue, row.priority) for row in rows if row.limits]
 
 
 def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float) -> None:
@@ -130,6 +158,7 @@ def replace(connection: sqlite3.Connection, row: Row, sealed: Sealed) -> None:
     row.on_receipt = envelope.ack == "on_receipt"
     row.max_deliveries = envelope.max_deliveries
     row.keep_result, row.result_ttl = envelope.store_result, envelope.result_ttl
+    row.limits = limits_text(envelope.limits)
     connection.execute(SQL["replace_envelope"], (sealed.data, row.seq))
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from taskmq.transports._files import load_blocks
 
-__all__ = ["DEPENDENCIES", "ENQUEUE", "QUERY", "REGISTRY", "RESERVE", "SALVAGE", "SETTLE", "UPKEEP"]
+__all__ = [
+    "DEPENDENCIES",
+    "ENQUEUE",
+    "GATES",
+    "QUERY",
+    "REGISTRY",
+    "RESERVE",
+    "SALVAGE",
+    "SETTLE",
+    "UPKEEP",
+]
 
 
 def _load(name: str) -> dict[str, str]:
@@ -13,6 +23,7 @@ def _load(name: str) -> dict[str, str]:
 
 DEPENDENCIES = _load("dependencies")
 ENQUEUE = _load("enqueue")
+GATES = _load("gates")
 QUERY = _load("query")
 REGISTRY = _load("registry")
 RESERVE = _load("reserve")

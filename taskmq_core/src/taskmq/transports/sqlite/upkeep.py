@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from taskmq.envelope import Sealed
 from taskmq.records import WORKER_MEMORY, MaintenanceReport
 from taskmq.states import Event
 
 from . import dependencies
+from .gates import Departure, refill
 from .reserve import drop_expired, reclaim
-from .rows import DEAD, FINISHED, RUNNING, Row, json_of, json_of_numbers, load
-from .settle import give_up, replace, write_back
+from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, load
+from .settle import departures_of, give_up, replace, write_back
 from .statements import REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
@@ -33,6 +35,16 @@ SHRINK_PAGES = 500
 """How much a maintenance gives back to the file system: 2 MB."""
 
 
+class _Place(NamedTuple):
+    """Where a job is."""
+
+    seq: int
+    phase: int
+    limits: str | None
+    queue: str
+    priority: int
+
+
 def is_due(connection: sqlite3.Connection, now: float) -> bool:
     """Whether there is anything to maintain. Reads only: a store at rest is not written to."""
 
@@ -40,7 +52,7 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
         rows = connection.execute(SQL[statement], values).fetchall()
         return [at for (at,) in rows if at is not None]
 
-    every = instants("next_forsaken") + instants("next_key")
+    every = instants("next_forsaken") + instants("next_key") + instants("next_rate")
     for phase in (RUNNING, FINISHED):
         for queue in _queues_in(connection, phase):
             every += instants("next_timed", phase, queue)
@@ -59,6 +71,7 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     expired = drop_expired(connection, _expiring_queues(connection), now, limit)
     forsaken = _give_up_forsaken(connection, now, limit)
     purged = 0
+    connection.execute(SQL["retire_rates"], (now, limit))
     for queue in _queues_in(connection, FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
     return MaintenanceReport(
@@ -74,9 +87,12 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
 def _give_up_forsaken(connection: sqlite3.Connection, now: float, limit: int) -> int:
     seqs = [seq for (seq,) in connection.execute(SQL["forsaken"], (now, limit)).fetchall()]
     rows = load(connection, seqs).values()
+    departures = departures_of(rows)
     for row in rows:
         give_up(row, row.parked_reason or "parked", now)
     write_back(connection, rows, now)
+    if departures:
+        refill(connection, departures, now)
     return len(rows)
 
 
@@ -109,8 +125,8 @@ def _expiring_queues(connection: sqlite3.Connection) -> list[str]:
 def revoke(connection: sqlite3.Connection, job_ids: Sequence[str], now: float) -> list[bool]:
     """See `taskmq.transport.JobStore.revoke`."""
     open_jobs = {id: row for id, row in _places(connection, job_ids).items() if _is_open(row)}
-    running = [seq for seq, phase in open_jobs.values() if phase == RUNNING]
-    unstarted = {id: seq for id, (seq, phase) in open_jobs.items() if phase != RUNNING}
+    running = [place.seq for place in open_jobs.values() if place.phase == RUNNING]
+    unstarted = {id: place.seq for id, place in open_jobs.items() if place.phase != RUNNING}
     if running:
         connection.execute(SETTLE["ask_to_stop"], (json_of_numbers(running),))
     if unstarted:
@@ -118,17 +134,24 @@ def revoke(connection: sqlite3.Connection, job_ids: Sequence[str], now: float) -
             SETTLE["revoke"], {"now": now, "seqs": json_of_numbers(unstarted.values())}
         )
         dependencies.skip(connection, list(unstarted), now)
+        departures = [
+            Departure(place.limits, place.queue, place.priority)
+            for place in open_jobs.values()
+            if place.limits and place.phase not in (RUNNING, WAITING)
+        ]
+        if departures:
+            refill(connection, departures, now)
     return [job_id in open_jobs for job_id in job_ids]
 
 
-def _is_open(place: tuple[int, int]) -> bool:
-    return place[1] not in (DEAD, FINISHED)
+def _is_open(place: _Place) -> bool:
+    return place.phase not in (DEAD, FINISHED)
 
 
 def delete(connection: sqlite3.Connection, job_ids: Sequence[str], phase: int) -> int:
     """Delete those of these jobs that are in a phase; how many there were."""
     places = _places(connection, job_ids)
-    seqs = [seq for seq, found in places.values() if found == phase]
+    seqs = [place.seq for place in places.values() if place.phase == phase]
     if seqs:
         connection.execute(SETTLE["delete"], (json_of_numbers(seqs),))
     return len(seqs)
@@ -141,6 +164,7 @@ def purge(connection: sqlite3.Connection, queue: str, now: float) -> int:
         dependencies.skip(connection, [job_id for (job_id,) in parents], now)
     connection.execute(SQL["free_keys"], {"queue": queue})
     ready = connection.execute(SQL["purge_ready"], (queue,)).rowcount
+    ready += connection.execute(SQL["purge_held"], (queue,)).rowcount
     return ready + connection.execute(SQL["purge_delayed"], (queue,)).rowcount
 
 
@@ -152,7 +176,7 @@ def replay(
 ) -> list[bool]:
     """See `taskmq.transport.DeadLetters.replay`."""
     places = _places(connection, job_ids)
-    rows = load(connection, [seq for seq, phase in places.values() if phase == DEAD])
+    rows = load(connection, [place.seq for place in places.values() if place.phase == DEAD])
     dead = {row.id: row for row in rows.values()}
     for job_id, row in dead.items():
         if job_id in envelopes:
@@ -178,7 +202,6 @@ def unpark(connection: sqlite3.Connection, tasks: Sequence[str], now: float) -> 
     return connection.execute(SQL["unpark"], {"now": now, "tasks": json_of(tasks)}).rowcount
 
 
-def _places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Where each job is: its place in the store and its phase."""
+def _places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, _Place]:
     rows = connection.execute(SQL["places"], (json_of(job_ids),)).fetchall()
-    return {job_id: (seq, phase) for job_id, seq, phase in rows}
+    return {job_id: _Place(*place) for job_id, *place in rows}

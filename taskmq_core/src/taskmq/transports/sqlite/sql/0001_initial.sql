@@ -1,6 +1,7 @@
 -- The store, version 1. docs/reference/sqlite.md draws it.
 --
 -- `phase` says where a job stands, for the indexes; `state` what it is, for people:
+--  -1 held       behind `gate`                        QUEUED, RETRYING
 --   0 waiting    for other jobs                        WAITING
 --   1 dead       in the dead letters                   FAILED
 --   2 ready      reservable                            QUEUED, RETRYING
@@ -40,6 +41,8 @@ CREATE TABLE jobs (
     worker TEXT,
     key TEXT,
     workflow TEXT,
+    limits TEXT,  -- JSON list of limits.Limit, if there are any
+    gate TEXT,  -- of those: what it is held behind, stands for, or runs behind
     parked_reason TEXT,
     parked_at REAL,
     park_until REAL,
@@ -53,6 +56,7 @@ CREATE TABLE jobs (
         OR (phase = 5 AND (state = 'SUCCEEDED' OR state = 'EXPIRED' OR state = 'REVOKED'
                            OR state = 'SKIPPED'))
         OR (phase = 3 AND (state = 'QUEUED' OR state = 'RETRYING'))
+        OR (phase = -1 AND (state = 'QUEUED' OR state = 'RETRYING'))
         OR (phase = 0 AND state = 'WAITING')
         OR (phase = 1 AND state = 'FAILED')
     ),
@@ -63,7 +67,9 @@ CREATE INDEX jobs_ready ON jobs (queue, priority DESC, seq, visible_at, phase) W
 CREATE INDEX jobs_timed ON jobs (phase, queue, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_resting ON jobs (phase, queue) WHERE phase <= 1;
 CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
-    WHERE expires_at IS NOT NULL AND phase IN (0, 2, 3);
+    WHERE expires_at IS NOT NULL AND phase IN (-1, 0, 2, 3);
+-- Only jobs that are limited have a gate, and only while they are not finished.
+CREATE INDEX jobs_gated ON jobs (gate, phase, queue, priority DESC, seq) WHERE gate IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
 -- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and
@@ -104,6 +110,14 @@ CREATE TABLE keys (
 ) WITHOUT ROWID;
 
 CREATE INDEX keys_expiring ON keys (expires_at);
+
+-- What a rate limit remembers: when the next job would be due if all came evenly spaced.
+CREATE TABLE rates (
+    gate TEXT PRIMARY KEY,
+    until REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX rates_over ON rates (until);
 
 CREATE TABLE workers (
     id TEXT PRIMARY KEY,

@@ -5,7 +5,11 @@ SELECT
     jobs.reclaims, jobs.max_deliveries, jobs.enqueued_at, jobs.visible_at, envelopes.data,
     jobs.expires_at, jobs.started_at, jobs.finished_at, jobs.phase, jobs.due_at, jobs.worker,
     results.codec, results.data, jobs.failure, jobs.dead_reason, jobs.parked_reason,
-    jobs.parked_at, jobs.cancel_requested, jobs.pending, jobs.workflow, jobs.history
+    jobs.parked_at, jobs.cancel_requested, jobs.pending, jobs.workflow, jobs.history, jobs.limits,
+    jobs.gate,
+    CASE WHEN jobs.phase = -1 THEN (
+        SELECT count(*) FROM jobs AS holder WHERE holder.gate = jobs.gate AND holder.phase = 4
+    ) END
 FROM jobs
 LEFT JOIN envelopes ON envelopes.seq = jobs.seq
 LEFT JOIN results ON results.seq = jobs.seq;
@@ -64,6 +68,8 @@ WITH RECURSIVE names (queue) AS (
             UNION ALL
             SELECT min(queue) FROM jobs WHERE phase <= 1 AND phase = 0 AND queue > names.queue
             UNION ALL
+            SELECT min(queue) FROM jobs WHERE phase <= 1 AND phase = -1 AND queue > names.queue
+            UNION ALL
             SELECT min(queue) FROM jobs WHERE phase <= 1 AND phase = 1 AND queue > names.queue
         )
     )
@@ -97,5 +103,5 @@ WHERE park_until IS NOT NULL AND +phase = 3 AND +queue = ? AND due_at > ?;
 SELECT count(*) FROM jobs WHERE phase = 4 AND queue = ? AND due_at IS NOT NULL;
 
 -- name: resting
--- How many jobs of a queue wait for others (0), or are dead (1).
+-- How many jobs of a queue are held (-1), wait for others (0), or are dead (1).
 SELECT count(*) FROM jobs WHERE queue = ? AND phase <= 1 AND phase = ?;

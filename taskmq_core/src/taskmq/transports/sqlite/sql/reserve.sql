@@ -9,7 +9,7 @@ SELECT
      ORDER BY due_at LIMIT 1),
     (SELECT due_at FROM jobs WHERE phase = 4 AND queue = wanted.value AND due_at IS NOT NULL
      ORDER BY due_at LIMIT 1),
-    (SELECT expires_at FROM jobs WHERE phase IN (0, 2, 3) AND queue = wanted.value
+    (SELECT expires_at FROM jobs WHERE phase IN (-1, 0, 2, 3) AND queue = wanted.value
      AND expires_at IS NOT NULL ORDER BY expires_at LIMIT 1)
 FROM json_each(?) AS wanted;
 
@@ -31,7 +31,7 @@ SELECT count(*) FROM (
 -- The most urgent ready jobs of a queue that have not expired, in the order of the store.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.priority DESC, jobs.seq
@@ -41,7 +41,7 @@ LIMIT ?;
 -- The same, of one priority only.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
@@ -82,6 +82,6 @@ SELECT seq FROM jobs WHERE phase = 4 AND due_at IS NOT NULL AND worker = ?;
 
 -- name: expired
 -- The jobs of a queue that nobody started in time.
-SELECT seq, id, task FROM jobs
-WHERE phase IN (0, 2, 3) AND queue = ? AND expires_at IS NOT NULL AND expires_at <= ?
+SELECT seq, id, task, limits, priority, phase FROM jobs
+WHERE phase IN (-1, 0, 2, 3) AND queue = ? AND expires_at IS NOT NULL AND expires_at <= ?
 ORDER BY expires_at LIMIT ?;

@@ -25,7 +25,7 @@ DELETE FROM edges WHERE child NOT IN (SELECT seq FROM jobs);
 UPDATE jobs SET
     phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?, dead_reason = 'salvaged',
     parked_reason = NULL, parked_at = NULL, park_until = NULL
-WHERE phase IN (0, 2, 3, 4) AND seq NOT IN (SELECT seq FROM envelopes);
+WHERE phase IN (-1, 0, 2, 3, 4) AND seq NOT IN (SELECT seq FROM envelopes);
 
 -- name: fill_empty
 -- A dead letter has an envelope, if only an empty one.
@@ -50,6 +50,11 @@ WHERE phase = 0 AND (
 UPDATE jobs SET
     pending = (SELECT count(*) FROM edges WHERE edges.child = jobs.seq AND edges.met = 0)
 WHERE dependencies > 0;
+
+-- name: let_go
+-- Who was held stands in line again, until a limit holds it.
+UPDATE jobs SET phase = CASE WHEN phase = -1 THEN 2 ELSE phase END, gate = NULL
+WHERE gate IS NOT NULL AND phase IN (-1, 2, 3);
 
 -- name: given_up
 -- The dead letters that this made.

@@ -1,6 +1,6 @@
 -- name: examine
 -- What decides whether a settlement counts, and what an acknowledgement needs to know.
-SELECT seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies
+SELECT seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies, limits
 FROM jobs WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: load
@@ -9,7 +9,7 @@ SELECT
     seq, id, phase, state, settled_as, attempt, deliveries, reclaims, yields, cancel_requested,
     visible_at, due_at, task, queue, priority, expires_at, result_ttl, keep_result, on_receipt,
     max_deliveries, started_at, finished_at, worker, parked_reason, parked_at, park_until,
-    dead_reason, failure, history
+    dead_reason, failure, history, limits, gate
 FROM jobs WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: save
@@ -22,7 +22,8 @@ UPDATE jobs SET
     result_ttl = :result_ttl, keep_result = :keep_result, on_receipt = :on_receipt,
     max_deliveries = :max_deliveries, started_at = :started_at, finished_at = :finished_at,
     worker = :worker, parked_reason = :parked_reason, parked_at = :parked_at,
-    park_until = :park_until, dead_reason = :dead_reason, failure = :failure, history = :history
+    park_until = :park_until, dead_reason = :dead_reason, failure = :failure, history = :history,
+    limits = :limits, gate = :gate
 WHERE seq = :seq;
 
 -- name: succeed
@@ -47,14 +48,14 @@ UPDATE envelopes SET data = ? WHERE seq = ?;
 -- name: expire
 -- EXPIRED, for many at once.
 UPDATE jobs SET
-    phase = 5, state = 'EXPIRED', finished_at = :now, due_at = :now + result_ttl,
+    phase = 5, state = 'EXPIRED', finished_at = :now, due_at = :now + result_ttl, gate = NULL,
     parked_reason = NULL, parked_at = NULL, park_until = NULL
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: revoke
 -- REVOKED, for many at once that have not started.
 UPDATE jobs SET
-    phase = 5, state = 'REVOKED', finished_at = :now, due_at = :now + result_ttl,
+    phase = 5, state = 'REVOKED', finished_at = :now, due_at = :now + result_ttl, gate = NULL,
     parked_reason = NULL, parked_at = NULL, park_until = NULL
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 

@@ -1,0 +1,157 @@
+"""Who may pass, who waits, and who comes next: the limits of jobs, alike for the embedded stores.
+
+Jobs that a limit keeps from running are *held* behind its gate, out of the way of all others. They
+stand in lanes, one for each queue and priority, so that none of them waits for a queue that nobody
+serves or for something less urgent. Of each lane some jobs are not held but ready (or, behind a
+rate, delayed until the gate opens): its *representatives*. Reserving asks the gates, so that no
+limit is ever exceeded; what it may not have, it holds. Whenever a job leaves (reserved, ended,
+held elsewhere), its lanes are refilled.
+
+So nobody is forgotten: where jobs are held in a lane, behind a rate there is a representative, and
+behind a concurrency limit as many run or represent as may run. And each job is looked at once when
+it comes, once when its turn comes: 100,000 held ones cost the others nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from taskmq.limits import Limit, following, opens_at, room
+
+__all__ = ["Books", "Gates", "Lane"]
+
+
+class Lane(NamedTuple):
+    """Where held jobs stand."""
+
+    gate: str
+    queue: str
+    priority: int
+
+
+class Books(Protocol):
+    """What a store knows of its gates."""
+
+    def running(self, gate: str) -> int:
+        """How many jobs run behind a concurrency gate."""
+
+    def until(self, gate: str) -> float:
+        """The memory of a rate gate; 0 if it is new."""
+
+    def set_until(self, gate: str, until: float) -> None: ...
+
+    def representatives(self, lane: Lane) -> int:
+        """How many jobs that are ready or delayed have come from a lane, or before its first."""
+
+    def first_held(self, lane: Lane) -> Sequence[Limit] | None:
+        """The limits of the first job in a lane; ``None`` if it is empty."""
+
+    def lanes(self, gate: str) -> list[Lane]:
+        """The lanes of a gate that are not empty."""
+
+    def promote(self, lane: Lane, count: int, visible_at: float | None) -> None:
+        """Make the first jobs of a lane ready now, or delayed until an instant."""
+
+
+class Gates:
+    """The gates during one operation on a store."""
+
+    def __init__(self, books: Books, now: float) -> None:
+        self._books = books
+        self._now = now
+        self._running: dict[str, int] = {}
+        self._until: dict[str, float] = {}
+        self._new: dict[Lane, int] = {}  # jobs of this operation that are not held
+        self._holding: set[Lane] = set()  # lanes that are known to hold jobs
+        self._touched: dict[Lane, None] = {}
+        self._left: set[str] = set()  # gates that somebody left
+
+    # -- enqueue -----------------------------------------------------------------------------
+
+    def place(self, limits: Sequence[Limit], queue: str, priority: int) -> str | None:
+        """Where a new job stands that could run now: the gate that holds it, or ``None``."""
+        lanes = [Lane(limit.gate, queue, priority) for limit in limits]
+        for lane, limit in zip(lanes, limits, strict=True):
+            if self._is_full(lane, limit):
+                self._holding.add(lane)
+                return lane.gate
+        for lane in lanes:
+            self._new[lane] += 1
+        return None
+
+    def _is_full(self, lane: Lane, limit: Limit) -> bool:
+        if lane in self._holding:
+            return True
+        if lane not in self._new:
+            self._new[lane] = self._books.representatives(lane)
+            if self._books.first_held(lane) is not None:
+                return True
+        return self._new[lane] >= (self._room(limit) or limit.kind == "rate")
+
+    # -- reserve -----------------------------------------------------------------------------
+
+    def admit(self, limits: Sequence[Limit], queue: str, priority: int) -> str | None:
+        """Let a job run, or name the gate that it has to be held at."""
+        for limit in limits:
+            self._touched[Lane(limit.gate, queue, priority)] = None
+        for limit in limits:
+            if self._room(limit) < 1:
+                return limit.gate
+        for limit in limits:
+            if limit.kind == "concurrency":
+                self._running[limit.gate] += 1
+            else:
+                self._remember(limit.gate, following(limit, self._until[limit.gate], self._now))
+        return None
+
+    # -- any end -----------------------------------------------------------------------------
+
+    def leave(self, limits: Sequence[Limit], queue: str, priority: int) -> None:
+        """A job runs no longer, or will not run."""
+        for limit in limits:
+            self._touched[Lane(limit.gate, queue, priority)] = None
+            if limit.kind == "concurrency" and limit.gate not in self._left:
+                self._left.add(limit.gate)
+                self._touched.update(dict.fromkeys(self._books.lanes(limit.gate)))
+
+    def refund(self, limits: Sequence[Limit]) -> None:
+        """A job that was let pass has not started."""
+        for limit in limits:
+            if limit.kind == "rate":
+                self._room(limit)
+                self._remember(limit.gate, self._until[limit.gate] - limit.interval)
+
+    def refill(self) -> bool:
+        """See to the lanes that were touched; whether a job is ready now that was not."""
+        touched, self._touched = self._touched, {}
+        promoted = [lane for lane in touched if self._refill(lane)]
+        return bool(promoted)
+
+    def _refill(self, lane: Lane) -> bool:
+        held = self._books.first_held(lane)
+        if held is None:
+            return False
+        limit = next(limit for limit in held if limit.gate == lane.gate)
+        free, visible_at = self._room(limit), None
+        if not free and limit.kind == "rate":
+            free, visible_at = 1, opens_at(limit, self._until[lane.gate])
+        missing = free - self._books.representatives(lane)
+        if missing < 1:
+            return False
+        self._books.promote(lane, missing, visible_at)
+        return visible_at is None
+
+    def _room(self, limit: Limit) -> int:
+        gate = limit.gate
+        if limit.kind == "concurrency":
+            if gate not in self._running:
+                self._running[gate] = self._books.running(gate)
+            return max(0, limit.amount - self._running[gate])
+        if gate not in self._until:
+            self._until[gate] = self._books.until(gate)
+        return room(limit, self._until[gate], self._now)
+
+    def _remember(self, gate: str, until: float) -> None:
+        self._until[gate] = until
+        self._books.set_until(gate, until)

@@ -1,0 +1,170 @@
+"""Handing out deliveries: the most urgent ready jobs that their limits let run."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from taskmq.transport import Delivery, Reservation
+from taskmq.transports._gates import Gates
+from taskmq.turns import Turns
+
+from . import dependencies
+from .gates import limits_of, open_gates, pass_gates
+from .rows import json_of, json_of_numbers
+from .statements import GATES
+from .statements import RESERVE as SQL
+
+__all__ = ["Claim", "highest"]
+
+CHUNK = 200
+"""How many jobs to look at next when limits have kept some from running."""
+MOST_HELD = 5_000
+"""How many jobs one exchange holds: some 50 ms. If there are more, it has not finished."""
+
+Claimed = tuple[Any, ...]
+LIMITS = 11
+Tops = Mapping[str, "int | None"]
+"""The highest ready priority of each queue."""
+
+
+class Claim:
+    """One reservation in the making."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, turns: Turns, wanted: Reservation, now: float
+    ) -> None:
+        self.deliveries: list[Delivery] = []
+        self._connection = connection
+        self._turns = turns
+        self._wanted = wanted
+        self._now = now
+        self._gates: Gates | None = None  # until a job with limits is seen
+        self._held = 0
+
+    @property
+    def has_moved_others(self) -> bool:
+        """Whether jobs were held or let go."""
+        return self._gates is not None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether there may be more that can be had at once."""
+        return self._held >= MOST_HELD
+
+    def run(self, tops: Tops) -> Tops:
+        """Lease jobs, level by level; the tops that are left."""
+        tops = self._lease_ready(tops)
+        while self._gates is not None and self._gates.refill():
+            tops = self._tops()
+            if self._left < 1 or self.is_unfinished:
+                break
+            tops = self._lease_ready(tops)
+        return tops
+
+    @property
+    def _left(self) -> int:
+        return self._wanted.limit - len(self.deliveries)
+
+    def _tops(self) -> Tops:
+        return dict(self._connection.execute(SQL["tops"], (json_of(self._wanted.queues),)))
+
+    def _lease_ready(self, tops: Tops) -> Tops:
+        while self._left > 0 and highest(tops) is not None and not self.is_unfinished:
+            before = len(self.deliveries) + self._held
+            for queue, level, count in self._shares(tops):
+                self._take(queue, level, count)
+            if len(tops) == 1 and self._left > 0 and not self.is_unfinished:
+                return dict.fromkeys(tops)  # the one queue gave all it had
+            tops = self._tops()
+            if len(self.deliveries) + self._held == before:
+                break  # all of that level have expired, more than could be dropped at once
+        return tops
+
+    def _shares(self, tops: Tops) -> list[tuple[str, int | None, int]]:
+        """What to take next: (queue, priority or ``None`` for any, how many)."""
+        limit = self._left
+        if len(tops) == 1:
+            return [(queue, None, limit) for queue in tops]
+        top = highest(tops)
+        level = [queue for queue, priority in tops.items() if priority == top]
+        if len(level) == 1:
+            return [(level[0], top, limit)]
+        available = {
+            queue: self._connection.execute(SQL["available"], (queue, top, limit)).fetchone()[0]
+            for queue in level
+        }
+        shares = self._turns.share(available, self._wanted.queues, limit)
+        return [(queue, top, count) for queue, count in shares.items()]
+
+    def _take(self, queue: str, level: int | None, count: int) -> None:
+        """Lease the first jobs of a queue that may run, up to ``count``."""
+        size = count
+        while count > 0 and not self.is_unfinished:
+            rows = self._select(queue, level, size)
+            passed = self._pass(queue, rows, count)
+            self._lease(queue, passed)
+            count -= len(passed)
+            if len(rows) < size:
+                break
+            size = max(count, CHUNK)
+
+    def _select(self, queue: str, level: int | None, count: int) -> list[Claimed]:
+        if level is None:
+            return self._connection.execute(SQL["claim"], (queue, self._now, count)).fetchall()
+        values = (queue, level, self._now, count)
+        return self._connection.execute(SQL["claim_level"], values).fetchall()
+
+    def _pass(self, queue: str, rows: list[Claimed], count: int) -> list[Claimed]:
+        """Those of some jobs that may run; the others before the last of them are held."""
+        if not any(row[LIMITS] for row in rows):
+            return rows[:count]
+        gates = self._gates = self._gates or open_gates(self._connection, self._now)
+        passed: list[Claimed] = []
+        held: list[tuple[str, int]] = []
+        for row in rows:
+            if len(passed) == count:
+                break
+            limits, priority = row[LIMITS], row[2]
+            gate = None if limits is None else gates.admit(limits_of(limits), queue, priority)
+            if gate is None:
+                passed.append(row)
+            else:
+                held.append((gate, row[0]))
+        self._connection.executemany(GATES["hold"], held)
+        self._held += len(held)
+        return passed
+
+    def _lease(self, queue: str, rows: Sequence[Claimed]) -> None:
+        if not rows:
+            return
+        lease_until = self._now + self._wanted.lease
+        seqs = json_of_numbers(row[0] for row in rows)
+        self._connection.execute(SQL["lease"], (lease_until, self._now, self._wanted.worker, seqs))
+        if self._gates is not None:
+            limited = [(row[0], row[LIMITS]) for row in rows if row[LIMITS] is not None]
+            pass_gates(self._connection, limited)
+        inputs = dependencies.inputs_of(self._connection, [row[0] for row in rows if row[8]])
+        self.deliveries += [
+            Delivery(
+                job_id=row[1],
+                queue=queue,
+                priority=row[2],
+                envelope=row[10],
+                token=row[3] + 1,
+                attempt=row[4],
+                deliveries=row[5] + 1,
+                reclaims=row[6],
+                yields=row[7],
+                lease_until=lease_until,
+                parked_at=row[9],
+                inputs=inputs.get(row[0]),
+            )
+            for row in rows
+        ]
+
+
+def highest(tops: Tops) -> int | None:
+    """The highest ready priority of all."""
+    return max((top for top in tops.values() if top is not None), default=None)
