@@ -2,7 +2,9 @@
 
 import importlib
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from taskmq.errors import EncodeError
 from taskmq.events import CollectingSink, JobSubmitted
 from taskmq.plugins import open_transport
 from taskmq.testing import FakeClock
+from taskmq.transport import Transport
 
 FILES = {
     "shop/__init__.py": "",
@@ -257,3 +260,15 @@ def test_an_app_knows_the_queues_of_its_tasks() -> None:
     app = App(Config(queues={"bulk": QueueConfig()}))
     app.register(task(name="send", queue="email")(print))
     assert app.queues() == ("default", "bulk", "email")
+
+
+def test_threads_that_come_first_at_once_share_one_store() -> None:
+    app, start = App(Config()), threading.Barrier(8)
+
+    def look() -> Transport:
+        start.wait(10)
+        return app.transport
+
+    with ThreadPoolExecutor(8) as threads:
+        stores = [each.result(10) for each in [threads.submit(look) for _ in range(8)]]
+    assert all(store is stores[0] for store in stores)

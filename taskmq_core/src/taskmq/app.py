@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
@@ -68,6 +69,7 @@ class App:
         self.dead_letters = DeadLetterBox(self)
         self._include = list(include)
         self._transport = transport
+        self._opening = threading.Lock()
         self._no_transport = ""
         self._eager: EagerRunner | None = None
         if self.config.eager:
@@ -285,11 +287,15 @@ class App:
         if self._no_transport:
             raise TransportError(self._no_transport)
         if self._transport is None:
-            if self._eager is not None:
-                self._transport = self._eager.open()
-            else:
-                self._transport = open_transport(self.config.transport, clock=self.clock)
+            with self._opening:  # two threads must not end up with two stores
+                if self._transport is None:
+                    self._transport = self._open()
         return self._transport
+
+    def _open(self) -> Transport:
+        if self._eager is not None:
+            return self._eager.open()
+        return open_transport(self.config.transport, clock=self.clock)
 
     def deny_transport(self, reason: str) -> None:
         """Let every use of the store raise a `TransportError` with ``reason``: in a child process

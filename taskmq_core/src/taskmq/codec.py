@@ -139,7 +139,7 @@ class CodecRegistry:
         custom = self._custom(codec)
         data = custom.encode(value)
         if custom.is_json:
-            msgspec.json.decode(data)  # or the whole envelope could not be read
+            msgspec.json.decode(data.decode(), type=msgspec.Raw)  # or no envelope could hold it
         return data
 
     def _encode_json(self, values: tuple[Any, ...]) -> tuple[str, list[bytes]]:
