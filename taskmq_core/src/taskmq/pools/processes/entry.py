@@ -1,7 +1,7 @@
 """Where a process of the pool begins that is an interpreter of its own.
 
 python -m taskmq.pools.processes.entry nursery METHOD PARENT SOCKET
-python -m taskmq.pools.processes.entry child DATA TOKENS CONTROL
+python -m taskmq.pools.processes.entry child PARENT DATA TOKENS CONTROL
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def nursery(method: str, parent: int, descriptor: int) -> None:
     """Serve the worker at the other end. With ``forkserver`` the app is imported once, here."""
     ignore_terminal_and_terminate()
     die_with_parent(parent)
+    os.set_inheritable(descriptor, False)  # or a child would hold it open when this is dead
     sock = socket.socket(fileno=descriptor)
     if method == "spawn":
         serve(sock, Spawn())
@@ -38,10 +39,10 @@ def nursery(method: str, parent: int, descriptor: int) -> None:
     serve(sock, forking(site))
 
 
-def child(fds: Fds) -> None:
+def child(parent: int, fds: Fds) -> None:
     """Live as a child that was spawned."""
     ignore_terminal_and_terminate()
-    die_with_parent(os.getppid())
+    die_with_parent(parent)
     for descriptor in fds:
         os.set_inheritable(descriptor, False)
     sock = socket.socket(fileno=os.dup(fds.data))
@@ -62,4 +63,4 @@ if __name__ == "__main__":
     if kind == "nursery":
         nursery(rest[0], int(rest[1]), int(rest[2]))
     else:
-        child(Fds(*map(int, rest)))
+        child(int(rest[0]), Fds(*map(int, rest[1:])))

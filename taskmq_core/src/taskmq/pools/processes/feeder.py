@@ -81,6 +81,7 @@ class Feeder:
         self._measure = Measure()
         self._brake = Brake()
         self._stopping = False
+        self._was_ready = False  # some child, at some time
         self._aborted: list[Delivery] = []
         self._outcomes: list[Outcome] = []
         self._events: list[Event] = []
@@ -104,9 +105,7 @@ class Feeder:
     def wait_until_ready(self, timeout: float) -> None:
         """Block until there is a child that can work. Raises what prevents it."""
         with self.changed:
-            ready = self.changed.wait_for(
-                lambda: self.failure or any(c.ready for c in self._charges.values()), timeout
-            )
+            ready = self.changed.wait_for(lambda: self.failure or self._was_ready, timeout)
         if self.failure is not None:
             raise self.failure
         if not ready:
@@ -276,7 +275,7 @@ class Feeder:
         if isinstance(report, Broken):
             raise ConfigError(f"no child can be made: {report.text}")
         if isinstance(report, Ready):
-            charge.ready = True
+            charge.ready = self._was_ready = True
             self.changed.notify_all()
         else:
             charge.leaving, charge.spent = report.reason, True
@@ -455,13 +454,10 @@ class Feeder:
         wait = self._brake.failed(lived=bool(charge.finished))
         if wait:
             logger.warning("children die one after the other; the next one in %.2f s", wait)
-        if self._brake.failures >= Brake.HOPELESS and not self._ever_ready():
+        if self._brake.failures >= Brake.HOPELESS and not self._was_ready:
             raise ConfigError(
                 f"every child of the pool {manner_of_death(death.status)} at its start"
             )
-
-    def _ever_ready(self) -> bool:
-        return self._measure.mean is not None or any(c.ready for c in self._charges.values())
 
     def _lose(self, charge: Charge, number: int, death: Death) -> None:
         """It had started this one."""
@@ -484,18 +480,19 @@ class Feeder:
 
     def _start_over(self, error: NurseryLost) -> None:
         """Without the nursery nobody says what becomes of children: they must be gone with it."""
+        logger.error("%s, and every child with it; making another one", error)
         self._selector.unregister(self._births.socket)
         self._births.close()
         self._bury_all()
         if self._stopping:
             return
-        logger.error("%s; making another one", error)
         self._births = self._again()
         self._selector.register(self._births.socket, selectors.EVENT_READ)
 
     def _bury_all(self) -> None:
         while self._charges:
             _, charge = self._charges.popitem()
+            charge.leaving = charge.leaving or "the nursery is gone"
             if charge.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(charge.pid, signal.SIGKILL)

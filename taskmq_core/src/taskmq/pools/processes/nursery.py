@@ -188,5 +188,5 @@ class Spawn:
         for descriptor in fds:
             os.set_inheritable(descriptor, True)
         # Not subprocess: that waits for children, which here is the nursery's business.
-        command = [sys.executable, "-m", ENTRY, "child", *map(str, fds)]
+        command = [sys.executable, "-m", ENTRY, "child", *map(str, (os.getpid(), *fds))]
         return os.posix_spawn(sys.executable, command, os.environ)
