@@ -1,6 +1,6 @@
 """The gates of a file: who runs behind them, who is held, who stands for a lane.
 
-Nothing is counted twice: how many run or wait is read from the index of jobs that have a gate.
+Nothing is counted apart: how many run or wait is read from the index of jobs that have a gate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from taskmq.envelope import Envelope
 from taskmq.limits import Limit, concurrency_gate
 from taskmq.transports._gates import Gates, Lane
 
-from .rows import HELD
 from .statements import GATES as SQL
 
 __all__ = ["Departure", "limits_of", "limits_text", "open_gates", "pass_gates", "place", "refill"]
@@ -70,10 +69,8 @@ class SqliteBooks:
         return found
 
     def promote(self, lane: Lane, count: int, visible_at: float | None) -> None:
-        if visible_at is None:
-            self._execute(SQL["promote"], (*lane, count))
-        else:
-            self._execute(SQL["delay"], (visible_at, visible_at, *lane, count))
+        values = {**lane._asdict(), "count": count, "at": visible_at}
+        self._execute(SQL["promote" if visible_at is None else "delay"], values)
 
 
 def open_gates(connection: sqlite3.Connection, now: float) -> Gates:
@@ -97,17 +94,19 @@ def place(
 ) -> None:
     """Give new jobs, by their place in the store, their limits, and hold those that must wait."""
     gates = open_gates(connection, now)
-    rows = []
+    limited: list[tuple[str | None, int]] = []
+    moved: dict[str, list[tuple[str, int]]] = {"hold": [], "next": []}
     for seq, envelope in batch:
         limits, eta = envelope.limits, envelope.eta
         if not limits:
             continue
-        holder = gate = None
+        limited.append((limits_text(limits), seq))
         if not envelope.after and (eta is None or eta <= now):
             holder = gates.place(limits, envelope.queue, envelope.priority)
-            gate = holder or limits[-1].gate
-        rows.append((HELD if holder else None, limits_text(limits), gate, seq))
-    connection.executemany(SQL["place"], rows)
+            moved["hold" if holder else "next"].append((holder or limits[-1].gate, seq))
+    connection.executemany(SQL["limit"], limited)
+    for statement, rows in moved.items():
+        connection.executemany(SQL[statement], rows)
 
 
 def pass_gates(connection: sqlite3.Connection, passed: Iterable[tuple[int, str]]) -> None:

@@ -42,7 +42,7 @@ CREATE TABLE jobs (
     key TEXT,
     workflow TEXT,
     limits TEXT,  -- JSON list of limits.Limit, if there are any
-    gate TEXT,  -- of those: what it is held behind, stands for, or runs behind
+    gate TEXT,  -- of one: 'held …' behind it, 'next …' in its lane, or 'runs …' behind it
     parked_reason TEXT,
     parked_at REAL,
     park_until REAL,
@@ -68,8 +68,9 @@ CREATE INDEX jobs_timed ON jobs (phase, queue, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_resting ON jobs (phase, queue) WHERE phase <= 1;
 CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
     WHERE expires_at IS NOT NULL AND phase IN (-1, 0, 2, 3);
--- Only jobs that are limited have a gate, and only while they are not finished.
-CREATE INDEX jobs_gated ON jobs (gate, phase, queue, priority DESC, seq) WHERE gate IS NOT NULL;
+-- Only jobs with limits have a gate, and only while they are not finished. It says the phase as well,
+-- so that a change of phase leaves this index alone.
+CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, seq) WHERE gate IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
 -- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and

@@ -6,9 +6,9 @@ SELECT
     jobs.expires_at, jobs.started_at, jobs.finished_at, jobs.phase, jobs.due_at, jobs.worker,
     results.codec, results.data, jobs.failure, jobs.dead_reason, jobs.parked_reason,
     jobs.parked_at, jobs.cancel_requested, jobs.pending, jobs.workflow, jobs.history, jobs.limits,
-    jobs.gate,
+    substr(jobs.gate, 6),
     CASE WHEN jobs.phase = -1 THEN (
-        SELECT count(*) FROM jobs AS holder WHERE holder.gate = jobs.gate AND holder.phase = 4
+        SELECT count(*) FROM jobs AS holder WHERE holder.gate = 'runs ' || substr(jobs.gate, 6)
     ) END
 FROM jobs
 LEFT JOIN envelopes ON envelopes.seq = jobs.seq
