@@ -266,6 +266,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     dependencies: bool = True
     wakeups: bool = True
     """A listener wakes without polling at a fixed interval."""
+    limits: bool = True
+    """Holds jobs behind rate and concurrency limits (`Envelope.limits`)."""
     limitations: tuple[str, ...] = ()
 
 
