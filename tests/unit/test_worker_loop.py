@@ -12,6 +12,7 @@ from taskmq import App, Call, Config, JobState
 from taskmq.events import CollectingSink, JobDropped, JobReleased
 from taskmq.executor import Outcome
 from taskmq.pools import Done, Execute
+from taskmq.pools.base import InProcess
 from taskmq.testing import FakeClock
 from taskmq.transport import MAX_YIELDS, Ack, Delivery, Release, Reservation
 from taskmq.worker.credit import Credit
@@ -25,20 +26,16 @@ from taskmq.worker.pace import Pace
 LEASE = 30.0
 
 
-class HandPool:
+class HandPool(InProcess):
     """A pool whose slots the test moves."""
 
     runs_coroutines = False
     inline = False
-    has_children = False
-    remote = None
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.waiting: deque[Delivery] = deque()
         self.running: list[Delivery] = []
-
-    def prepare(self) -> None: ...
 
     def start(self, execute: Execute, done: Done) -> None: ...
 

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from taskmq.errors import ConfigError
 from taskmq.executor import Outcome
 from taskmq.transport import Delivery, Nack
 
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from taskmq.config import Config
     from taskmq.hooks import WorkerHook
 
-__all__ = ["Done", "Execute", "Pool", "RunningJob", "Setting", "came_to_nothing", "run_one"]
+__all__ = [
+    "Done",
+    "Execute",
+    "InProcess",
+    "Pool",
+    "RunningJob",
+    "Setting",
+    "came_to_nothing",
+    "run_one",
+]
 
 logger = logging.getLogger("taskmq.pools")
 
@@ -109,12 +119,40 @@ class Pool(Protocol):
         """End what runs, now and for good, where that is possible: these deliveries, of which
         ``done`` will not hear. Where slots cannot be ended, none: what runs goes on."""
 
+    def terminate(self, job_id: str) -> None:
+        """End what runs of this job by force, where that is possible; its outcome is a
+        `taskmq.transport.Revoke`."""
+
+    def resize(self, slots: int) -> None:
+        """Have so many slots from now on; those too many end after what they run. Raises
+        `ConfigError` where the number is fixed."""
+
     def stop(self, timeout: float) -> bool:
         """Start nothing more and wait for what runs, at most ``timeout`` seconds (real time).
 
         False if something still runs then: it is left alone, and its outcome still goes to
         ``done``.
         """
+
+
+class InProcess:
+    """What is the same in every pool whose jobs run in the worker's own process, with a fixed
+    number of slots."""
+
+    has_children = False
+    remote = None
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def abort(self) -> list[Delivery]:
+        return []  # neither a thread nor a function can be ended from outside
+
+    def terminate(self, job_id: str) -> None:
+        """Not possible: the task is told, as of any revocation."""
+
+    def resize(self, slots: int) -> None:
+        raise ConfigError("this pool keeps the slots that it has: only 'processes' can change them")
 
 
 def run_one(execute: Execute, delivery: Delivery) -> Outcome:

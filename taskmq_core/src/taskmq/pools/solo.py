@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from taskmq.transport import Delivery
 
-from .base import Done, Execute, run_one
+from .base import Done, Execute, InProcess, run_one
 
 __all__ = ["SoloPool"]
 
@@ -15,13 +15,11 @@ TURN = 0.005
 """Seconds of work after which outcomes are handed over, however many are still waiting."""
 
 
-class SoloPool:
+class SoloPool(InProcess):
     """Runs deliveries inside `turn`, one after the other."""
 
     runs_coroutines = False
     inline = True
-    has_children = False
-    remote = None
 
     def __init__(self, concurrency: int = 1) -> None:
         """``concurrency`` is ignored: there is one thread, hence one slot."""
@@ -29,9 +27,6 @@ class SoloPool:
         self._pending: deque[Delivery] = deque()
         self._execute: Execute
         self._done: Done
-
-    def prepare(self) -> None:
-        """Nothing."""
 
     def start(self, execute: Execute, done: Done) -> None:
         self._execute, self._done = execute, done
@@ -54,9 +49,6 @@ class SoloPool:
             outcome = run_one(self._execute, delivery)
             self._done(outcome)
             spent += outcome.runtime
-
-    def abort(self) -> list[Delivery]:
-        return []  # a thread cannot be ended
 
     def stop(self, timeout: float) -> bool:
         return True  # whoever calls this is not inside a job

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from taskmq.transport import Delivery
 
-from .base import Done, Execute, came_to_nothing, run_one
+from .base import Done, Execute, InProcess, came_to_nothing, run_one
 
 __all__ = ["ThreadPool"]
 
 
-class ThreadPool:
+class ThreadPool(InProcess):
     """``concurrency`` daemon threads.
 
     Daemons, because a task that never returns must not keep a process alive that was told to
@@ -31,8 +31,6 @@ class ThreadPool:
 
     runs_coroutines = False
     inline = False
-    has_children = False
-    remote = None
 
     def __init__(self, concurrency: int) -> None:
         self.slots = concurrency
@@ -42,9 +40,6 @@ class ThreadPool:
         self._stopping = False
         self._execute: Execute
         self._done: Done
-
-    def prepare(self) -> None:
-        """Nothing."""
 
     def start(self, execute: Execute, done: Done) -> None:
         self._execute, self._done = execute, done
@@ -72,9 +67,6 @@ class ThreadPool:
 
     def turn(self) -> None:
         """Nothing: the slots have their own threads."""
-
-    def abort(self) -> list[Delivery]:
-        return []  # a thread cannot be ended
 
     def stop(self, timeout: float) -> bool:
         self._stopping = True

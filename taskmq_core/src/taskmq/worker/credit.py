@@ -36,7 +36,14 @@ class Credit:
         """Average duration of a job; ``None`` before the first one has finished."""
         self._horizon = horizon
         self._longest = 10 * horizon  # longer is as good as this, and sooner forgotten
+        self._prefetch = prefetch
         self._ceiling = max(slots, CEILING) if prefetch is None else prefetch
+
+    def resize(self, slots: int) -> None:
+        """From now on so many slots."""
+        self.slots = slots
+        if self._prefetch is None:
+            self._ceiling = max(slots, CEILING)
 
     def observe(self, count: int, total: float) -> None:
         """``count`` jobs took ``total`` seconds together."""

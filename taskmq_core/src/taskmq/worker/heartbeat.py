@@ -27,7 +27,7 @@ class Heartbeat:
 
     def __init__(self, app: App, record: WorkerRecord, load: Callable[[], tuple[int, int]]) -> None:
         self.record = record
-        """The entry as it was when the worker began."""
+        """The entry as it was when the worker began, or was last resized."""
         self.registered = False
         self.anonymous = False
         """Leave out what others could tell the death of this process by."""
@@ -42,6 +42,10 @@ class Heartbeat:
         unparked = transport.unpark(self.record.tasks)
         if unparked:
             logger.info("%d parked jobs can run now", unparked)
+
+    def resize(self, slots: int) -> None:
+        """The worker has so many slots from now on."""
+        self.record = msgspec.structs.replace(self.record, concurrency=slots)
 
     def beat(self) -> None:
         """Renew the entry; a store that does not answer is tried again at the next beat."""

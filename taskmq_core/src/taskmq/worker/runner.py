@@ -114,6 +114,28 @@ class Worker:
         """Look at the store and the clock now; needed only where a test moves the clock."""
         self._inbox.ring()
 
+    def grow(self, slots: int = 1) -> int:
+        """Have so many slots more, now; how many there are then. From any thread.
+
+        Raises `ConfigError` for a pool whose slots are fixed, and ``RuntimeError`` while the worker
+        does not run.
+        """
+        return self._resize(slots)
+
+    def shrink(self, slots: int = 1) -> int:
+        """Have so many slots less; what runs in them is finished first. At least one is left
+        (`ConfigError`). Like `grow`."""
+        return self._resize(-slots)
+
+    def _resize(self, by: int) -> int:
+        session = self._session
+        if session is None:
+            raise RuntimeError(
+                f"worker {self.name} does not run: its slots are in its configuration"
+            )
+        session.resize(session.pool.slots + by)
+        return session.pool.slots
+
     # -- from other threads ------------------------------------------------------------------
 
     def health(self, stuck_after: float = STUCK_AFTER) -> Health:

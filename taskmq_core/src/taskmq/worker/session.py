@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from taskmq.app import App
 from taskmq.config import Config
@@ -13,6 +15,7 @@ from taskmq.hooks import WorkerHook
 from taskmq.pools import Pool, RunningJob, Setting, make_pool
 from taskmq.transport import Delivery
 
+from .autoscale import INTERVAL, Autoscale
 from .credit import Credit
 from .fetcher import Fetcher
 from .health import Health
@@ -57,7 +60,10 @@ class Session:
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
         setting = Setting(app, config, name, hooks)
-        self.pool = make_pool(config.pool, config.concurrency, setting)
+        slots = config.concurrency if config.autoscale is None else config.autoscale[0]
+        self.pool = make_pool(config.pool, slots, setting)
+        if config.autoscale is not None and not self.pool.has_children:
+            raise ConfigError(f"autoscale wants the processes pool: {config.pool!r} cannot change")
         refuse_coroutines(app, self.pool, config.pool)
         self._transport = transport = app.transport
         self._inbox = inbox
@@ -83,7 +89,7 @@ class Session:
             pace=pace,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
-        credit = Credit(self.pool.slots, config.prefetch)
+        self._credit = credit = Credit(self.pool.slots, config.prefetch)
         self.watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
         self.loop = Loop(
             app,
@@ -111,6 +117,25 @@ class Session:
         self._ticker.every(CHECK_INTERVAL, self.keeper.check)
         self._ticker.every(CHECK_INTERVAL, self._neighbours.look)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
+        if config.autoscale is not None:
+            self._ticker.every(INTERVAL, partial(self._scale, Autoscale(*config.autoscale)))
+
+    def resize(self, slots: int) -> None:
+        """Have so many slots from now on. Raises `ConfigError` where the pool cannot."""
+        if slots < 1:
+            raise ConfigError(f"a worker needs at least 1 slot, got {slots}")
+        before = self.pool.slots
+        self.pool.resize(slots)
+        self._credit.resize(slots)
+        self.heartbeat.resize(slots)
+        self._inbox.notice()
+        logger.info("%d slots instead of %d", slots, before)
+
+    def _scale(self, autoscale: Autoscale) -> None:
+        slots = self.pool.slots
+        wanted = autoscale.decide(slots, self.loop.in_pool, time.monotonic())
+        if wanted != slots and not self._inbox.stop:
+            self.resize(wanted)
 
     def start(self) -> None:
         """Register and start every thread. Raises `TransportError`."""
