@@ -162,7 +162,7 @@ def test_a_signal_lets_what_runs_end(project: Project, stop: signal.Signals, com
     assert "state       SUCCEEDED" in project.run("inspect", job_id).stdout
 
 
-def test_a_second_signal_leaves_what_runs_and_says_so(project: Project) -> None:
+def test_a_second_signal_gives_back_what_runs_and_says_so(project: Project) -> None:
     worker = project.start("worker", "-c", "1")
     project.submit("tasks.slow", "--args", "[60]")
     wait_for((project.folder / "started").exists)
@@ -170,8 +170,9 @@ def test_a_second_signal_leaves_what_runs_and_says_so(project: Project) -> None:
     time.sleep(0.2)  # two of the same in one instant would count as one
     worker.send_signal(signal.SIGINT)
     _, err = worker.communicate(timeout=DEADLINE)
-    assert worker.returncode == 1
+    assert worker.returncode == 130
     assert "1 left running, to run again" in err
+    assert "gave 1 running job back, to run again" in err
     assert "Traceback" not in err
 
 

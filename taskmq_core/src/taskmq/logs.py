@@ -31,6 +31,7 @@ from .events import (
 __all__ = ["LEVELS", "JsonFormatter", "LogSink", "PrettyFormatter", "configure"]
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+STOPPED = ("malformed", "revoked", "lease_lost")
 ABOUT_THE_JOB = ("job_id", "task", "attempt", "worker", "queue")
 COLORS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
 
@@ -138,7 +139,7 @@ def describe_event(event: Event) -> tuple[int, str]:
         if event.parked:
             return logging.WARNING, f"parked, this worker cannot run it: {event.reason}"
         return logging.INFO, "given back for later"
-    if isinstance(event, JobDropped) and event.reason in ("malformed", "revoked"):
+    if isinstance(event, JobDropped) and event.reason in STOPPED:
         return logging.WARNING, f"dropped: {event.reason}"
     if isinstance(event, (JobStarted, JobSubmitted)):
         return logging.DEBUG, str(type(event).__struct_config__.tag).partition(".")[2]

@@ -6,11 +6,13 @@ import argparse
 import platform
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from taskmq import __version__
 from taskmq.checks import nearest
 from taskmq.logs import LEVELS
+from taskmq.worker.pulse import STUCK_AFTER
 
 from . import admin, dead, run
 from .call import call
@@ -84,6 +86,16 @@ def build_parser() -> argparse.ArgumentParser:
     _worker_arguments(
         add(commands, "dev", run.dev, "run a worker for development", "taskmq dev --app tasks:app"),
         log_level="debug",
+    )
+    _health_arguments(
+        add(
+            commands,
+            "health",
+            run.health,
+            "ask a worker whether it lives, or takes jobs",
+            "taskmq health --socket /run/taskmq.sock",
+            "taskmq health --socket /run/taskmq.sock --ready",
+        )
     )
     _status_arguments(
         add(
@@ -173,8 +185,26 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
         "--shutdown-timeout", type=float, metavar="SECONDS", help="what runs has so long to end"
     )
     parser.add_argument(
+        "--health-socket", type=Path, metavar="PATH", help="answer probes there: taskmq health"
+    )
+    parser.add_argument(
+        "--stuck-after",
+        type=_seconds,
+        default=STUCK_AFTER,
+        metavar="SECONDS",
+        help="not live if a step of the worker's loop takes longer",
+    )
+    parser.add_argument(
         "--lease", type=float, metavar="SECONDS", help="a silent worker keeps its jobs for so long"
     )
+
+
+def _health_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--socket", type=Path, required=True, metavar="PATH", help="its --health-socket"
+    )
+    parser.add_argument("--ready", action="store_true", help="whether it takes jobs")
+    parser.add_argument("--timeout", type=_seconds, default=1.0, metavar="SECONDS")
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:

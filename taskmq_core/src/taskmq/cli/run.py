@@ -1,4 +1,4 @@
-"""Commands that run a worker: ``worker``, ``dev``."""
+"""Commands that run a worker, and ask how it is: ``worker``, ``dev``, ``health``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 
 from taskmq import App, __version__, logs
 from taskmq.worker import Worker
-from taskmq.worker.signals import handle_signals
 
 from .apps import open_app
-from .exits import Exit
+from .caretaker import Caretaker
+from .exits import CommandFailed, Exit
 from .output import wants_color
+from .probe import HealthServer, ask
+from .systemd import ServiceManager
 
-__all__ = ["dev", "worker"]
+__all__ = ["dev", "health", "worker"]
 
 SETTINGS = ("concurrency", "pool", "lease", "shutdown_timeout")
 
@@ -32,7 +34,20 @@ def dev(arguments: argparse.Namespace) -> int:
     tasks = ", ".join(app.tasks.names()) or "no tasks"
     _note(f"taskmq {__version__}, development: one worker on {app.config.transport} for {tasks}")
     _note("Ctrl-C stops it; start it again after a change of code")
-    return _run(app, arguments, arguments.queues or list(queues))
+    return _run(app, arguments, arguments.queues)
+
+
+def health(arguments: argparse.Namespace) -> int:
+    """Whether a worker lives, or takes jobs: for probes."""
+    question = "ready" if arguments.ready else "live"
+    try:
+        good, answer = ask(arguments.socket, question, arguments.timeout)
+    except OSError as error:
+        raise CommandFailed(
+            f"no answer from a worker at {arguments.socket}: {error}", Exit.UNAVAILABLE
+        ) from None
+    print(f"{'' if good else 'not '}{question}: {answer.status}")
+    return Exit.OK if good else Exit.FAILED
 
 
 def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) -> int:
@@ -42,17 +57,19 @@ def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) 
     app.add_sink(logs.LogSink())
     if arguments.events is not None:
         app.write_events(arguments.events)
-    made = Worker(
-        app,
-        queues=queues,
-        name=arguments.name,
-        config=app.config.replace(**_settings(app, arguments)),
+    config = app.config.replace(**_settings(app, arguments))
+    caretaker = Caretaker(
+        ServiceManager.from_env(),
+        grace=config.shutdown_timeout,
+        stuck_after=arguments.stuck_after,
+    made = Worker(app, queues=queues, name=arguments.name, config=config, hook=caretaker)
+    if arguments.health_socket is not None:
+        caretaker.probe = HealthServer(arguments.health_socket, caretaker.health)
     )
     for warning in _warnings(app, made.queues):
         _note(f"warning: {warning}")
-    with app, handle_signals(made):
-        report = made.run_until_idle() if arguments.until_idle else made.run()
-    return Exit.FAILED if report.abandoned else Exit.OK
+    with app, caretaker.beside(made):
+        return caretaker.leave(made.run_until_idle() if arguments.until_idle else made.run())
 
 
 def _settings(app: App, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from taskmq.transport import Dropped, Exchange, Reservation, Settled, Settlement
 from .backoff import Backoff
 from .lease import LeaseKeeper
 from .pace import REAL, Pace
+from .pulse import Place, Pulse
 from .report import Tally
 
 __all__ = ["Fetcher"]
@@ -42,6 +43,7 @@ class Fetcher:
     ) -> None:
         self.unsent: list[Settlement] = []
         self.resume_at = 0.0
+        self.pulse = Pulse()
         self.tally = Tally()
         self._app = app
         self._transport = app.transport
@@ -66,7 +68,7 @@ class Fetcher:
         reservation = None if limit is None else self._reservation(limit)
         self._keeper.let_go(settlements)
         try:
-            answer = self._transport.exchange(settlements, reservation)
+            answer = self._call(settlements, reservation)
         except HOPELESS:
             raise
         except TransportError as error:
@@ -87,6 +89,13 @@ class Fetcher:
         if answer.dropped:
             self._report_dropped(answer.dropped)
         return answer
+
+    def _call(self, settlements: Sequence[Settlement], reservation: Reservation | None) -> Exchange:
+        self.pulse.at(Place.STORE)
+        try:
+            return self._transport.exchange(settlements, reservation)
+        finally:
+            self.pulse.at(Place.WORKING)
 
     def _reservation(self, limit: int) -> Reservation:
         return Reservation(queues=self._queues, worker=self._worker, lease=self._lease, limit=limit)

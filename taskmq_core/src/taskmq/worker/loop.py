@@ -27,7 +27,7 @@ from .inbox import Inbox
 from .interrupt import cut_short
 from .lookout import Lookout
 from .pace import REAL, Pace
-from .pulse import Place, Pulse
+from .pulse import Place
 
 __all__ = ["Loop", "Parts"]
 
@@ -92,7 +92,7 @@ class Loop:
         """Submitted to the pool and not finished."""
         self.interrupted = 0
         """Ended by this loop, and given back."""
-        self.pulse = Pulse()
+        self.pulse = parts.fetcher.pulse
         self._lowest = 0  # priority of the least urgent delivery that may be unstarted
         self._look = True  # the store may have something that we have not seen
         self._due_at: float | None = None  # app's clock: when the store has something by itself
@@ -142,7 +142,6 @@ class Loop:
         if self.in_pool:
             self._interrupt(self._pool.abort())
             self._collect()  # what ended just before
-        self.pulse.at(Place.STORE)
         if self._fetcher.unsent and self._fetcher.exchange(None) is None:
             logger.warning(
                 "%d outcomes could not be stored; these jobs run again when their leases end",
@@ -184,9 +183,7 @@ class Loop:
                 limit = None  # nothing that a look could change
         self._lookout.prepare()
         self._look = False
-        self.pulse.at(Place.STORE)
         answer = self._fetcher.exchange(limit)
-        self.pulse.at(Place.WORKING)
         if answer is None or limit is None:
             self._look = True
         else:

@@ -1,0 +1,84 @@
+"""Workers that freeze, vanish or hold the interpreter: who has the job, and when."""
+
+import signal
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from taskmq import JobState
+
+DEADLINE = 20.0
+LONG_LEASE = ("--lease", "60")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere jobs wait for the lease")
+
+
+@linux_only
+def test_a_killed_worker_s_neighbour_has_its_job_at_once(fleet: Any) -> None:
+    victim = fleet.start(*LONG_LEASE, "-c", "1")
+    job = fleet.submit("hold", "a", 60)
+    fleet.wait_until("a", "started")
+    neighbour = fleet.start(*LONG_LEASE, "-c", "1")
+    killed_at = time.monotonic()
+    victim.send(signal.SIGKILL)  # nobody waits for it: it stays a zombie
+    assert fleet.wait_until("a", "started", times=2) - killed_at < 3.0
+    fleet.touch("a.go")
+    assert job.get(DEADLINE) == neighbour.pid
+    assert job.info["reclaims"] == 1
+    assert f"(pid {victim.pid}) is gone: took back 1 jobs" in neighbour.err
+    assert [entry.pid for entry in fleet.app.transport.workers()] == [neighbour.pid]
+
+
+@linux_only
+def test_a_killed_worker_s_successor_has_its_job_at_once(fleet: Any) -> None:
+    victim = fleet.start(*LONG_LEASE, "-n", "w1")
+    job = fleet.submit("hold", "a", 60)
+    fleet.wait_until("a", "started")
+    victim.send(signal.SIGKILL)
+    victim.wait()
+    successor = fleet.start(*LONG_LEASE, "-n", "w1")
+    ready_at = time.monotonic()
+    assert fleet.wait_until("a", "started", times=2) - ready_at < 1.0
+    fleet.touch("a.go")
+    assert job.get(DEADLINE) == successor.pid
+
+
+def test_a_frozen_worker_is_superseded_and_settles_nothing(fleet: Any) -> None:
+    lease = 1.0
+    frozen = fleet.start("--lease", str(lease), "-c", "1")
+    job = fleet.submit("hold", "a", 60)
+    fleet.wait_until("a", "started")
+    neighbour = fleet.start("--lease", str(lease), "-c", "1")
+    frozen.send(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    assert fleet.wait_until("a", "started", times=2) - stopped_at < lease + 1.0
+    frozen.send(signal.SIGCONT)
+    fleet.wait_until("a", "lost")
+    assert fleet.pids("a", "lost") == [frozen.pid]
+    fleet.touch("a.go")
+    assert job.get(DEADLINE) == neighbour.pid
+    frozen.wait_for_log("Ack refused, its lease was lost")
+    frozen.send(signal.SIGTERM)
+    assert frozen.wait() == 0
+    assert job.get(DEADLINE) == neighbour.pid
+
+
+def test_a_task_may_hold_the_interpreter_for_half_a_lease(fleet: Any) -> None:
+    """The bound is two thirds; a busy machine needs some of it."""
+    first = fleet.start("--lease", "2", "-c", "1")
+    second = fleet.start("--lease", "2", "-c", "1")
+    jobs = [fleet.submit("grab", f"a{number}", 1.0) for number in range(4)]
+    pids = [job.get(DEADLINE) for job in jobs]
+    assert set(pids) <= {first.pid, second.pid}
+    assert [job.info["deliveries"] for job in jobs] == [1] * 4
+
+
+def test_a_revoked_job_is_told_within_a_second(fleet: Any) -> None:
+    fleet.start(*LONG_LEASE)
+    job = fleet.submit("stop_when_told", "a")
+    fleet.wait_until("a", "started")
+    revoked_at = time.monotonic()
+    job.revoke()
+    assert fleet.wait_until("a", "stopped") - revoked_at < 1.5
+    assert job.wait(DEADLINE) == JobState.REVOKED
