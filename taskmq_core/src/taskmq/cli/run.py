@@ -30,7 +30,6 @@ def worker(arguments: argparse.Namespace) -> int:
 def dev(arguments: argparse.Namespace) -> int:
     """A worker with what one wants while developing: every queue, and all that happens."""
     app = open_app(arguments)
-    queues = dict.fromkeys([app.config.default_queue, *app.config.queues, *_task_queues(app)])
     tasks = ", ".join(app.tasks.names()) or "no tasks"
     _note(f"taskmq {__version__}, development: one worker on {app.config.transport} for {tasks}")
     _note("Ctrl-C stops it; start it again after a change of code")
@@ -62,10 +61,10 @@ def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) 
         ServiceManager.from_env(),
         grace=config.shutdown_timeout,
         stuck_after=arguments.stuck_after,
+    )
     made = Worker(app, queues=queues, name=arguments.name, config=config, hook=caretaker)
     if arguments.health_socket is not None:
         caretaker.probe = HealthServer(arguments.health_socket, caretaker.health)
-    )
     for warning in _warnings(app, made.queues):
         _note(f"warning: {warning}")
     with app, caretaker.beside(made):
