@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from .measures import MEASURES, Figures, Sizes
-from .tasks import CONCURRENCY
+from .tasks import CONCURRENCY, POOLS
 
 STORES = ("sqlite", "memory")
 
@@ -32,6 +32,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=Sizes.jobs, help="jobs a round and measure")
     parser.add_argument("--samples", type=int, default=Sizes.samples, help="wake-ups a round")
     parser.add_argument("--idle-seconds", type=float, default=Sizes.idle_seconds)
+    parser.add_argument("--pool", choices=POOLS, default=POOLS[0], help="of the worker")
+    parser.add_argument("-c", "--concurrency", type=int, default=CONCURRENCY)
     parser.add_argument("--options", default="", help="of the sqlite URL, e.g. synchronous=full")
     parser.add_argument("--folder", type=Path, help="where the SQLite files are made")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -55,7 +57,9 @@ def one_round(store: str, options: argparse.Namespace, sizes: Sizes) -> Figures:
 
 def main() -> None:
     options = parse(sys.argv[1:])
-    sizes = Sizes(options.jobs, options.samples, options.idle_seconds)
+    sizes = Sizes(
+        options.jobs, options.samples, options.idle_seconds, options.pool, options.concurrency
+    )
     results: dict[str, dict[str, list[float]]] = {}
     for store in options.store or STORES:
         rounds = [one_round(store, options, sizes) for _ in range(options.rounds)]
@@ -71,7 +75,8 @@ def setting(sizes: Sizes, options: argparse.Namespace) -> dict[str, object]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "machine": platform.machine(),
-        "concurrency": CONCURRENCY,
+        "pool": sizes.pool,
+        "concurrency": sizes.concurrency,
         "jobs": sizes.jobs,
         "rounds": options.rounds,
     }

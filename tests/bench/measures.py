@@ -14,7 +14,7 @@ from taskmq import App
 from taskmq.transport import Delivery
 from taskmq.worker import Worker, WorkerHook
 
-from .tasks import make_app
+from .tasks import CONCURRENCY, make_app
 
 Figures = dict[str, float]
 
@@ -31,11 +31,16 @@ class Sizes:
     jobs: int = 10_000
     samples: int = 50
     idle_seconds: float = 3.0
+    pool: str = "threads"
+    concurrency: int = CONCURRENCY
+
+    def app(self, url: str) -> App:
+        return make_app(url, pool=self.pool, concurrency=self.concurrency)
 
 
 def enqueue_one_by_one(url: str, sizes: Sizes) -> Figures:
     """``task.delay()`` in a loop: each call is durable when it returns."""
-    with make_app(url) as app:
+    with sizes.app(url) as app:
         submit = app.tasks["bench.noop"].delay
         seconds = _timed(lambda: [submit(number) for number in range(sizes.jobs)])
     return {"enqueue one by one, jobs/s": sizes.jobs / seconds}
@@ -43,7 +48,7 @@ def enqueue_one_by_one(url: str, sizes: Sizes) -> Figures:
 
 def enqueue_in_batches(url: str, sizes: Sizes) -> Figures:
     """``task.submit_many()`` with 500 jobs a call."""
-    with make_app(url) as app:
+    with sizes.app(url) as app:
         seconds = _timed(lambda: _fill(app, sizes.jobs))
     return {f"enqueue in batches of {BATCH}, jobs/s": sizes.jobs / seconds}
 
@@ -57,8 +62,8 @@ class CountBatches(WorkerHook):
 
 
 def drain(url: str, sizes: Sizes) -> Figures:
-    """One threads worker of concurrency 8 runs noop jobs that were enqueued before."""
-    with make_app(url) as app:
+    """One worker runs noop jobs that were enqueued before."""
+    with sizes.app(url) as app:
         _fill(app, sizes.jobs)
         batches = CountBatches()
         worker = Worker(app, hook=batches)
@@ -76,7 +81,7 @@ def drain(url: str, sizes: Sizes) -> Figures:
 
 def asleep(url: str, sizes: Sizes) -> Figures:
     """A worker with nothing to do: how fast it wakes up, and what it costs until then."""
-    with make_app(url) as app, _worker(app, url):
+    with sizes.app(url) as app, _worker(app, url, sizes):
         run = app.tasks["bench.started"]
         run.delay().get(TIMEOUT)
         latencies = sorted(_latency(run.delay) for _ in range(sizes.samples))
@@ -125,10 +130,11 @@ def _percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 @contextmanager
-def _worker(app: App, url: str) -> Iterator[None]:
+def _worker(app: App, url: str, sizes: Sizes) -> Iterator[None]:
     """A worker in a process of its own, or in a thread for a store that lives in this process."""
     if app.transport.capabilities.shared:
         command = [sys.executable, "-m", "tests.bench.tasks", url]
+        command += [sizes.pool, str(sizes.concurrency)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             if process.stdout is None or process.stdout.readline() != "ready\n":
                 raise RuntimeError("the worker process did not start")

@@ -1,4 +1,4 @@
-"""The app under measurement, and its worker process: ``python -m tests.bench.tasks URL``."""
+"""The app under measurement, and its worker: ``python -m tests.bench.tasks URL POOL CONCURRENCY``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from taskmq.transport import Transport
 from taskmq.worker import Worker, WorkerHook
 from taskmq.worker.signals import handle_signals
 
+POOLS = ("threads", "solo", "processes")
 CONCURRENCY = 8
 
 
-def make_app(url: str, transport: Transport | None = None) -> App:
-    """An app with the three tasks of the benchmarks, for a threads worker of concurrency 8."""
-    config = Config(transport=url, pool="threads", concurrency=CONCURRENCY)
+def make_app(
+    url: str,
+    transport: Transport | None = None,
+    *,
+    pool: str = "threads",
+    concurrency: int = CONCURRENCY,
+) -> App:
+    """An app with the three tasks of the benchmarks."""
+    config = Config.from_env({}, transport=url, pool=pool, concurrency=concurrency)
     app = App(config, transport=transport)
     app.task(name="bench.noop")(noop)
     app.task(name="bench.started")(started)
@@ -45,7 +52,8 @@ class SayReady(WorkerHook):
 
 
 def main() -> None:
-    worker = Worker(make_app(sys.argv[1]), hook=SayReady())
+    url, pool, concurrency = sys.argv[1:]
+    worker = Worker(make_app(url, pool=pool, concurrency=int(concurrency)), hook=SayReady())
     with handle_signals(worker):
         worker.run()
 
