@@ -1,4 +1,4 @@
-"""The app under measurement, and its worker: ``python -m tests.bench.tasks URL POOL CONCURRENCY``."""
+"""The app under measurement, and its worker: ``python -m tests.bench.tasks URL POOL SLOTS``."""
 
 from __future__ import annotations
 
