@@ -53,6 +53,7 @@ class Job:
     worker: str | None = None
     settled_as: type[Settlement] | None = None
     cancel_requested: bool = False
+    terminate_requested: bool = False
     parked_reason: str | None = None
     parked_at: float | None = None
     park_ttl: float = 0.0

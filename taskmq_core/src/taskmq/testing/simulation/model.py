@@ -344,15 +344,22 @@ class Model:
         if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
             return LeaseStatus.LOST
         job.lease_until = lease_until
+        if job.terminate_requested:
+            return LeaseStatus.TERMINATE_REQUESTED
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
     # -- what people do ------------------------------------------------------------------------
 
-    def revoke(self, job_ids: Sequence[str], now: float) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], now: float, *, terminate: bool = False
+    ) -> list[bool]:
         found = [self.jobs.get(job_id) for job_id in job_ids]
         open_ = [job for job in found if job is not None and job.state not in TERMINAL]
         for job in open_:
             job.cancel_requested = job.state is JobState.RUNNING
+            job.terminate_requested = job.cancel_requested and (
+                terminate or job.terminate_requested
+            )
         self._end([job for job in open_ if not job.cancel_requested], Event.REVOKE, now)
         return [job in open_ for job in found]
 
@@ -385,7 +392,7 @@ class Model:
         job.note()
         job.attempt, job.deliveries, job.reclaims, job.yields = 1, 0, 0, 0
         job.finished_at = job.dead_reason = None
-        job.reported = job.cancel_requested = False
+        job.reported = job.cancel_requested = job.terminate_requested = False
         job.visible_at = now
         job.move(Event.REPLAY, now)
         self._restore(job, now)

@@ -205,10 +205,11 @@ class Simulation:
     def _set_back(self) -> None:
         """The wall clock is wrong and somebody corrects it; the monotonic one goes on.
 
-        Not while jobs wait for others: whether those are due at the time of their enqueue, which
-        is yet to come, or when their dependencies are met, is for each store to say.
+        Not while jobs wait for others, or for a worker that knows them: what is due then, and what
+        is made due again, is for each store to say.
         """
-        if self._some_job(JobState.WAITING):
+        jobs = self.observer.model.jobs.values()
+        if any(job.state is JobState.WAITING or job.parked_at is not None for job in jobs):
             return
         seconds = self.draw.choice((0.5, 5.0, 60.0)) * self.draw.random()
         self.observer.latest = max(self.observer.latest, self.clock.now())

@@ -107,9 +107,10 @@ class StoreSide(TransportWrapper):
         self._observer.expect(f"extend {ids}", answers, expected)
         return answers
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
-        answers = super().revoke(job_ids)
-        self._check(f"revoke {_names(job_ids)}", answers, self._model.revoke(job_ids, self._now()))
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+        answers = super().revoke(job_ids, terminate=terminate)
+        expected = self._model.revoke(job_ids, self._now(), terminate=terminate)
+        self._check(f"revoke {_names(job_ids)}", answers, expected)
         return answers
 
     def forget(self, job_ids: Sequence[str]) -> int:
