@@ -6,7 +6,8 @@ import pytest
 
 from taskmq import JobState
 from taskmq.diagnose import Situation, diagnose, in_words
-from taskmq.records import Failure, JobRecord, QueueStats, WorkerRecord
+from taskmq.limits import Limit
+from taskmq.records import Failure, Held, JobRecord, QueueStats, WorkerRecord
 
 NOW = 1_700_000_000.0
 
@@ -248,3 +249,12 @@ def test_every_state_has_an_answer(state: JobState) -> None:
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
+
+
+def test_a_held_job_names_its_key_and_who_runs() -> None:
+    three = Limit("concurrency", "user:7", 3)
+    (finding, *_) = diagnose(job(held=Held(limit=three, running=3)), Situation(now=NOW))
+    assert (finding.code, finding.text) == ("held", "held: 3 of 3 running for key user:7")
+    slow = Limit("rate", "task:shop.send", 100, 60.0)
+    (finding, *_) = diagnose(job(held=Held(limit=slow)), Situation(now=NOW))
+    assert "one job starts every 0.6 s for key task:shop.send" in finding.text

@@ -29,6 +29,7 @@ from .errors import (
     TransportError,
     UnknownJob,
 )
+from .limits import Rate
 from .result import Result
 from .retry import Retry
 from .states import JobState
@@ -51,6 +52,7 @@ __all__ = [
     "JobState",
     "MessageTooLarge",
     "QueueConfig",
+    "Rate",
     "RemoteError",
     "Result",
     "ResultError",

@@ -21,6 +21,7 @@ from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
 from .errors import ConfigError, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
+from .flow import flow_of
 from .hooks import WorkerHook
 from .ids import new_id
 from .plugins import open_transport
@@ -242,11 +243,13 @@ class App:
         )
         is_json = codec in BUILT_IN or self.codecs.is_json(codec)
         expires = policy.expires if options.expires is None else options.expires
+        queue = options.queue or policy.queue or config.default_queue
+        limits, fair = flow_of(call, queue, config.queues.get(queue))
         envelope = Envelope(
             v=VERSION,
             id=options.id or new_id(now),
             task=task.name,
-            queue=options.queue or policy.queue or config.default_queue,
+            queue=queue,
             args=embed(args, is_json=is_json),
             kwargs=embed(kwargs, is_json=is_json),
             codec=codec,
@@ -264,6 +267,8 @@ class App:
             feeds=call.feeds,
             after=call.after,
             workflow=call.workflow,
+            limits=limits,
+            fair=fair,
             trace=dict(options.trace) if options.trace else {},
             headers=dict(options.headers) if options.headers else {},
             enqueued_at=now,

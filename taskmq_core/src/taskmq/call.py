@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .result import Result
     from .tasks import Task
 
-__all__ = ["Call", "Options", "When", "instant"]
+__all__ = ["NO_OPTIONS", "Call", "Options", "When", "instant"]
 
 R = TypeVar("R")
 When = Union[float, datetime.timedelta, datetime.datetime]  # noqa: UP007  # evaluated on 3.10
@@ -76,6 +76,9 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("codec", name_of),
     ("id", text),
     ("trace", text_map),
+    ("rate_key", text),
+    ("concurrency_key", text),
+    ("fair_key", text),
 )
 
 
@@ -106,6 +109,10 @@ class Options:
     id: str | None = None
     """The job's id, for callers that make their own."""
     trace: Mapping[str, str] | None = None
+    rate_key: str | None = None
+    """The key itself, instead of what the task's template would give; so the next two."""
+    concurrency_key: str | None = None
+    fair_key: str | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS:

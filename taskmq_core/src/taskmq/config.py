@@ -26,12 +26,15 @@ from .checks import (
     name_of,
     nearest,
     not_negative,
+    number,
     one_of,
     optional,
     positive,
+    text,
 )
 from .envelope import DAY
 from .errors import ConfigError
+from .limits import Rate, check_rate
 
 __all__ = ["Config", "QueueConfig"]
 
@@ -64,12 +67,18 @@ def _only_known_fields(cls: type[T]) -> type[T]:
 @_only_known_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """What is declared about one queue. ``weight``: its turns against queues of equal urgency."""
+    """What is declared about one queue. Raises `ConfigError` when built wrong."""
 
     weight: int = 1
+    """Its turns against queues of equal urgency."""
+    rate_limit: str | Rate | None = None
+    """How often jobs that are submitted with this configuration start, over all workers."""
+    fair_weights: Mapping[str, float] = field(default_factory=dict)
+    """Shares of those whose jobs take turns (``fair_key`` of a task); 1 for all others."""
 
     def __post_init__(self) -> None:
-        count("QueueConfig.weight", self.weight)
+        for name, check in _QUEUE_CHECKS.items():
+            check(f"QueueConfig.{name}", getattr(self, name))
 
 
 @_only_known_fields
@@ -201,6 +210,15 @@ def _queues(name: str, value: object) -> None:
             raise ConfigError(f"{name}[{queue!r}] must be a QueueConfig, got {declared!r}")
 
 
+def _weights(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a dict of key -> weight, got {value!r}")
+    for key, weight in value.items():
+        text(f"{name}: a key", key)
+        if number(f"{name}[{key!r}]", weight) <= 0:
+            raise ConfigError(f"{name}[{key!r}] must be > 0, got {weight!r}")
+
+
 def _autoscale(name: str, value: object) -> None:
     if not isinstance(value, tuple) or len(value) != 2:
         raise ConfigError(f"{name} must be (least, most) slots, got {value!r}")
@@ -226,6 +244,12 @@ def _zone(name: str, value: object) -> None:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigError(f"{name}: no time zone {value!r} on this machine") from None
 
+
+_QUEUE_CHECKS: dict[str, Check] = {
+    "weight": count,
+    "rate_limit": optional(check_rate),
+    "fair_weights": _weights,
+}
 
 _CHECKS: dict[str, Check] = {
     "transport": _url,

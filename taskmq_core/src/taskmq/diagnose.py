@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .checks import nearest
-from .records import JobRecord, QueueStats, WorkerRecord
+from .records import Held, JobRecord, QueueStats, WorkerRecord
 from .states import JobState
 
 __all__ = ["Finding", "Situation", "diagnose", "in_words"]
@@ -74,7 +74,9 @@ def _queued(job: JobRecord, situation: Situation) -> list[Finding]:
         text = f"it expired {in_words(now - job.expires_at)} ago and will never run; "
         return [Finding("expired", f"{text}the next look at its queue takes it out")]
     findings = []
-    if job.parked_reason is not None:
+    if job.held is not None:
+        findings.append(_held(job.held))
+    elif job.parked_reason is not None:
         findings += _parked(job, situation)
     elif job.visible_at > now:
         findings.append(_delayed(job, now))
@@ -82,6 +84,16 @@ def _queued(job: JobRecord, situation: Situation) -> list[Finding]:
     if not findings:
         findings += _ahead(job, situation)
     return findings or [Finding("ready", "it is ready: the next free slot takes it")]
+
+
+def _held(held: Held) -> Finding:
+    limit = held.limit
+    if limit.kind == "concurrency":
+        text = f"held: {held.running} of {limit.amount} running for key {limit.key}"
+    else:
+        every = in_words(limit.interval)
+        text = f"held: one job starts every {every} for key {limit.key}, and others are before it"
+    return Finding("held", text)
 
 
 def _delayed(job: JobRecord, now: float) -> Finding:

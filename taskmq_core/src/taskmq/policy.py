@@ -19,6 +19,7 @@ from .checks import (
 )
 from .envelope import AckPolicy
 from .errors import ConfigError
+from .limits import Rate, check_rate, check_template
 from .retry import Retry
 
 __all__ = ["TaskPolicy"]
@@ -32,6 +33,12 @@ class TaskPolicy:
     cooperative deadline in seconds, which interrupts the task in the processes pool;
     ``hard_timeout`` is when its process is killed. ``max_deliveries`` is how often a worker may
     be lost with the job before it becomes a dead letter.
+
+    ``rate_limit`` (``"100/m"`` or a `Rate`) is how often jobs start, ``concurrency_limit`` how many
+    run at once, over all workers of a store: of the task, or of those that share a key.
+    ``rate_key``, ``concurrency_key`` and ``fair_key`` are templates over the arguments, such as
+    ``"user:{user_id}"``; ``concurrency_key`` alone means one at a time. Jobs of a queue that have a
+    ``fair_key`` take turns by it.
     """
 
     queue: str | None = None
@@ -45,11 +52,18 @@ class TaskPolicy:
     store_result: bool | None = None
     result_ttl: float | None = None
     codec: str | None = None
+    rate_limit: str | Rate | None = None
+    rate_key: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    fair_key: str | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             check(name, getattr(self, name))
         limits_in_order(self.timeout, self.hard_timeout)
+        if self.rate_key is not None and self.rate_limit is None:
+            raise ConfigError("rate_key needs a rate_limit, such as rate_limit='100/m'")
 
 
 def _retry(name: str, value: object) -> None:
@@ -69,4 +83,9 @@ _CHECKS: dict[str, Check] = {
     "store_result": optional(boolean),
     "result_ttl": optional(not_negative),
     "codec": optional(name_of),
+    "rate_limit": optional(check_rate),
+    "rate_key": optional(check_template),
+    "concurrency_key": optional(check_template),
+    "concurrency_limit": optional(count),
+    "fair_key": optional(check_template),
 }

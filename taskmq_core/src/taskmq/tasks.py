@@ -25,11 +25,13 @@ from .call import Call, Options, When
 from .context import TaskContext, current_task
 from .conversion import ArgumentConverter, argument_converter, result_type
 from .errors import ConfigError, TaskNotBound
+from .flow import Rules, rules_of
 from .policy import TaskPolicy
 
 if TYPE_CHECKING:
     from .app import App
     from .envelope import AckPolicy
+    from .limits import Rate
     from .result import Result
     from .retry import Retry
     from .states import JobState
@@ -65,6 +67,11 @@ class Task(Generic[P, R]):
     store_result: ClassVar[bool | None] = None
     result_ttl: ClassVar[float | None] = None
     codec: ClassVar[str | None] = None
+    rate_limit: ClassVar[str | Rate | None] = None
+    rate_key: ClassVar[str | None] = None
+    concurrency_key: ClassVar[str | None] = None
+    concurrency_limit: ClassVar[int | None] = None
+    fair_key: ClassVar[str | None] = None
 
     def __init__(self) -> None:
         if not self.name:
@@ -193,6 +200,7 @@ class Task(Generic[P, R]):
         """Called by the app when the task is registered."""
         if not self.is_free_for(app):
             raise ConfigError(f"task {self.name!r} belongs to another app already")
+        _ = self.flow  # which raises if it does not fit the signature
         self._app = app
 
     def is_free_for(self, app: App) -> bool:
@@ -233,6 +241,11 @@ class Task(Generic[P, R]):
     @cached_property
     def result_type(self) -> Any | None:
         return result_type(self.function)
+
+    @cached_property
+    def flow(self) -> Rules | None:
+        """Its limits and turns, if it has any."""
+        return rules_of(self.name, self.policy, self.signature)
 
     @cached_property
     def _arity(self) -> tuple[int, int] | None:
