@@ -99,6 +99,18 @@ def test_scales_itself_to_the_load(app: App) -> None:
     run_with(app, load, autoscale=(1, 3))
 
 
+def test_a_revoke_with_terminate_kills_what_runs(app: App, tmp_path: Path) -> None:
+    def terminate(worker: Worker) -> None:
+        job = app.tasks["sleep"].delay(60)
+        while not (tmp_path / "sleeps").exists():
+            time.sleep(0.002)
+        assert job.revoke(terminate=True)
+        assert job.wait(DEADLINE) is JobState.REVOKED
+        assert app.tasks["pid"].delay().get(DEADLINE)
+
+    run_with(app, terminate)
+
+
 def test_a_revoked_job_in_a_child_is_asked_to_stop(app: App, tmp_path: Path) -> None:
     @app.task(name="obey")
     def obey() -> None:

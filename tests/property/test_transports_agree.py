@@ -181,10 +181,10 @@ class Agreement(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    @rule(picks=INDEXES)
-    def revoke(self, picks: list[int]) -> None:
+    @rule(picks=INDEXES, terminate=st.booleans())
+    def revoke(self, picks: list[int], terminate: bool) -> None:
         chosen = list(dict.fromkeys(self._pick(self.ids, picks)))
-        self._alike(lambda store: store.revoke(chosen))
+        self._alike(lambda store: store.revoke(chosen, terminate=terminate))
 
     @rule(picks=INDEXES, edited=st.booleans(), fields=JOBS)
     def replay(self, picks: list[int], edited: bool, fields: dict[str, Any]) -> None:

@@ -103,9 +103,9 @@ class DeliversExpired(Altered):
 class DependentsNeverSkip(MemoryTransport):
     """What waits for a revoked job waits for ever."""
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
         dependents, self._store.dependents = self._store.dependents, {}
-        answers = super().revoke(job_ids)
+        answers = super().revoke(job_ids, terminate=terminate)
         self._store.dependents = dependents
         return answers
 
@@ -222,10 +222,10 @@ class RetryLosesItsPlace(Altered):
 class RevokeSparesTheRunning(MemoryTransport):
     """A running job hears nothing of its revocation."""
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
-        answers = super().revoke(job_ids)
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+        answers = super().revoke(job_ids, terminate=terminate)
         for job in self._store.jobs.values():
-            job.cancel_requested = False
+            job.cancel_requested = job.terminate_requested = False
         return answers
 
 

@@ -104,10 +104,14 @@ class Result(Generic[R]):
         """`wait` for asyncio callers, through a thread."""
         return (await self._afinished(timeout)).state
 
-    def revoke(self) -> bool:
+    def revoke(self, *, terminate: bool = False) -> bool:
         """Take the job out: it will not start, and is asked to stop if it runs. False if it is
-        finished or unknown."""
-        return self.app.transport.revoke([self.id])[0]
+        finished or unknown.
+
+        With ``terminate`` its process is killed if it runs in one that can be: in a child of the
+        processes pool. Elsewhere the task is asked, as without.
+        """
+        return self.app.transport.revoke([self.id], terminate=terminate)[0]
 
     def forget(self) -> bool:
         """Delete the finished job and its value from the store; false if there was none."""

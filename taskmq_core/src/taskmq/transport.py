@@ -216,6 +216,7 @@ class LeaseStatus(Enum):
 
     HELD = "held"
     CANCEL_REQUESTED = "cancel_requested"  # held, and the job was revoked
+    TERMINATE_REQUESTED = "terminate_requested"  # and is to be ended by force, where that can be
     LOST = "lost"
 
 
@@ -345,10 +346,11 @@ class JobStore(Protocol):
     def find(self, filter: JobFilter) -> list[JobRecord]:
         """Jobs that match, oldest first, at most ``filter.limit``."""
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
         """Take jobs out: one that has not started becomes REVOKED at once (dependents are
         skipped), a running one is asked to stop (``cancel_requested``). False for a job that is
-        finished or unknown."""
+        finished or unknown. With ``terminate``, whoever runs it is asked to end it by force;
+        that is not taken back by a later revoke without."""
 
     def forget(self, job_ids: Sequence[str]) -> int:
         """Delete finished jobs (not dead letters) with their results; how many there were."""

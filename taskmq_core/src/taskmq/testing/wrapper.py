@@ -81,8 +81,8 @@ class TransportWrapper:
     def find(self, filter: JobFilter) -> list[JobRecord]:
         return self.around("find", lambda: self.inner.find(filter))
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
-        return self.around("revoke", lambda: self.inner.revoke(job_ids))
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+        return self.around("revoke", lambda: self.inner.revoke(job_ids, terminate=terminate))
 
     def forget(self, job_ids: Sequence[str]) -> int:
         return self.around("forget", lambda: self.inner.forget(job_ids))

@@ -28,7 +28,7 @@ class LeaseKeeper:
     ``running`` are the contexts of what runs now, by job id: a task whose lease is lost or whose
     job was revoked finds ``context.cancelled`` true (and ``context.lease_lost``, if it is that).
     ``recall`` is called, in the keeper's thread, with such deliveries, so that those that have not
-    started never do.
+    started never do. ``terminate``, where there is one, ends a running job by its id.
     """
 
     def __init__(
@@ -39,12 +39,14 @@ class LeaseKeeper:
         clock: Clock,
         running: Mapping[str, RunningJob],
         recall: Callable[[Sequence[Delivery]], None],
+        terminate: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._lease = lease
         self._clock = clock
         self._running = running
         self._recall = recall
+        self._terminate = terminate
         # By identity: hashing a delivery costs more, and two of one job may be held at once.
         self._held: dict[int, Delivery] = {}
         self._checked: dict[int, Delivery] = {}  # what was held at the last check
@@ -86,7 +88,7 @@ class LeaseKeeper:
             self._failing = True
             return
         self._failing = False
-        if LeaseStatus.LOST in statuses or LeaseStatus.CANCEL_REQUESTED in statuses:
+        if any(status is not LeaseStatus.HELD for status in statuses):
             self._part_with(zip(due, statuses, strict=True))
 
     def check(self) -> None:
@@ -109,9 +111,11 @@ class LeaseKeeper:
         self._part_with(zip(suspects, statuses, strict=True))
 
     def _knows(self, delivery: Delivery) -> bool:
-        """Whether its task was told already that it is to stop."""
+        """Whether there is nothing more that its task could be told, or be made to do."""
         context = self._running.get(delivery.job_id)
-        return context is not None and context.delivery is delivery and context.cancelled
+        if context is None or context.delivery is not delivery or not context.cancelled:
+            return False
+        return self._terminate is None or context.lease_lost
 
     def extend(self, delivery: Delivery) -> bool:
         """Renew one lease, for a task that asks; false if it is lost."""
@@ -129,8 +133,13 @@ class LeaseKeeper:
         for delivery, status in statuses:
             if status is LeaseStatus.HELD or not self._is_current(delivery, status):
                 continue
-            recalled.append(delivery)
+            if status is LeaseStatus.TERMINATE_REQUESTED and self._terminate is not None:
+                self._terminate(delivery.job_id)
             context = self._running.get(delivery.job_id)
+            told = context is not None and context.delivery is delivery and context.cancelled
+            if told and status is not LeaseStatus.LOST:
+                continue
+            recalled.append(delivery)
             if context is not None and context.delivery is delivery:
                 context.lease_lost = context.lease_lost or status is LeaseStatus.LOST
                 context.cancelled = True

@@ -79,6 +79,7 @@ class Session:
             clock=app.clock,
             running=self._running,
             recall=inbox.recall,
+            terminate=self.pool.terminate if self.pool.has_children else None,
         )
         self.fetcher = Fetcher(
             app,

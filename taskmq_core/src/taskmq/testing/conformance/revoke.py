@@ -83,6 +83,26 @@ def running_job_is_asked_to_stop(subject: Subject) -> None:
 
 
 @case()
+def running_job_can_be_asked_to_be_ended_by_force(subject: Subject) -> None:
+    """A revoke with ``terminate`` goes beyond one without, and is not taken back by it."""
+    job_id = subject.add()
+    delivery = subject.take(job_id, lease=30.0)
+    asked = [LeaseStatus.TERMINATE_REQUESTED]
+    subject.transport.revoke([job_id])
+    equal(subject.transport.check([delivery]), [LeaseStatus.CANCEL_REQUESTED], "the status")
+    equal(subject.transport.revoke([job_id], terminate=True), [True], "the answer")
+    equal(subject.transport.check([delivery]), asked, "the status")
+    subject.transport.revoke([job_id])
+    equal(subject.transport.extend([delivery], 30.0), asked, "the status after one without")
+    equal(subject.record(job_id).cancel_requested, True, "cancel_requested")
+    subject.done(Revoke(delivery))
+    subject.expect(job_id, JobState.REVOKED, "after its worker ended it")
+    waiting = subject.add()
+    equal(subject.transport.revoke([waiting], terminate=True), [True], "the answer")
+    subject.expect(waiting, JobState.REVOKED, "which had not started")
+
+
+@case()
 def finished_or_unknown_job_is_not_revoked(subject: Subject) -> None:
     """The answer is false, and nothing changes."""
     done, dead = subject.add_many(2)

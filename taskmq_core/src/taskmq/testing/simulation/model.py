@@ -350,9 +350,7 @@ class Model:
 
     # -- what people do ------------------------------------------------------------------------
 
-    def revoke(
-        self, job_ids: Sequence[str], now: float, *, terminate: bool = False
-    ) -> list[bool]:
+    def revoke(self, job_ids: Sequence[str], now: float, *, terminate: bool = False) -> list[bool]:
         found = [self.jobs.get(job_id) for job_id in job_ids]
         open_ = [job for job in found if job is not None and job.state not in TERMINAL]
         for job in open_:

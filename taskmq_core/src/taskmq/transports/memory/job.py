@@ -60,6 +60,7 @@ class Job(msgspec.Struct, kw_only=True):
     lease_until: float | None = None
     worker: str | None = None
     cancel_requested: bool = False
+    terminate_requested: bool = False
     parked_reason: str | None = None
     parked_at: float | None = None
     park_ttl: float | None = None
@@ -124,7 +125,7 @@ class Job(msgspec.Struct, kw_only=True):
         self.attempt, self.deliveries, self.reclaims, self.yields = 1, 0, 0, 0
         self.started_at = self.finished_at = self.worker = None
         self.failure = self.dead_reason = None
-        self.cancel_requested = False
+        self.cancel_requested = self.terminate_requested = False
         self.visible_at = now
 
     def delivery(self) -> Delivery:

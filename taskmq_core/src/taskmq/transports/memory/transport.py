@@ -139,6 +139,8 @@ class MemoryTransport:
         job = self._store.jobs.get(delivery.job_id)
         if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
             return LeaseStatus.LOST
+        if job.terminate_requested:
+            return LeaseStatus.TERMINATE_REQUESTED
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
     @_atomic
@@ -163,12 +165,15 @@ class MemoryTransport:
         return [upkeep.record_of(self._store, job) for job in upkeep.find(self._store, filter)]
 
     @_atomic
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
         found = [self._store.jobs.get(job_id) for job_id in job_ids]
         answers = [job is not None and job.state not in TERMINAL for job in found]
         open_jobs = [job for job in found if job is not None and job.state not in TERMINAL]
         for job in open_jobs:
             job.cancel_requested = job.state is JobState.RUNNING
+            job.terminate_requested = job.cancel_requested and (
+                terminate or job.terminate_requested
+            )
         unstarted = {job.id: job for job in open_jobs if job.state is not JobState.RUNNING}
         endings.end_all(self._store, list(unstarted.values()), Event.REVOKE, self._clock.now())
         return answers

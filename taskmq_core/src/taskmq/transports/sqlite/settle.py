@@ -54,6 +54,9 @@ KINDS: dict[type[Settlement], str] = {
 }
 """Column ``settled_as``."""
 
+ASKED = (LeaseStatus.HELD, LeaseStatus.CANCEL_REQUESTED, LeaseStatus.TERMINATE_REQUESTED)
+"""Column ``cancel_requested`` is a position in this."""
+
 Acked = tuple[Ack, int, bool, float, int, str]
 """With seq, keep_result, result_ttl, dependencies, limits."""
 
@@ -268,7 +271,7 @@ def _holders(
     found: list[tuple[int, LeaseStatus]] = []
     for delivery in deliveries:
         seq, _, phase, token, asked_to_stop = rows.get(delivery.job_id, (0, "", -1, -1, 0))
-        status = LeaseStatus.CANCEL_REQUESTED if asked_to_stop else LeaseStatus.HELD
+        status = ASKED[asked_to_stop]
         current = phase == RUNNING and token == delivery.token
         found.append((seq, status if current else LeaseStatus.LOST))
     return found

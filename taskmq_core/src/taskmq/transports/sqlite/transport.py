@@ -115,8 +115,8 @@ class SqliteTransport:
     def find(self, filter: JobFilter) -> list[JobRecord]:
         return self._database.read(query.find, filter)
 
-    def revoke(self, job_ids: Sequence[str]) -> list[bool]:
-        return self._database.write(upkeep.revoke, job_ids, self._clock.now())
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+        return self._database.write(upkeep.revoke, job_ids, self._clock.now(), terminate)
 
     def forget(self, job_ids: Sequence[str]) -> int:
         return self._database.write(upkeep.delete, job_ids, FINISHED)

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from taskmq.envelope import Sealed
 from taskmq.records import WORKER_MEMORY, MaintenanceReport
 from taskmq.states import Event
+from taskmq.transport import LeaseStatus
 
 from . import dependencies
 from .gates import Departure, refill
 from .reserve import drop_expired, reclaim
 from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, load
-from .settle import departures_of, give_up, replace, write_back
+from .settle import ASKED, departures_of, give_up, replace, write_back
 from .statements import REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
@@ -122,13 +123,17 @@ def _expiring_queues(connection: sqlite3.Connection) -> list[str]:
 # -- at somebody's request -----------------------------------------------------------------------
 
 
-def revoke(connection: sqlite3.Connection, job_ids: Sequence[str], now: float) -> list[bool]:
+def revoke(
+    connection: sqlite3.Connection, job_ids: Sequence[str], now: float, terminate: bool
+) -> list[bool]:
     """See `taskmq.transport.JobStore.revoke`."""
     open_jobs = {id: row for id, row in _places(connection, job_ids).items() if _is_open(row)}
     running = [place.seq for place in open_jobs.values() if place.phase == RUNNING]
     unstarted = {id: place.seq for id, place in open_jobs.items() if place.phase != RUNNING}
     if running:
-        connection.execute(SETTLE["ask_to_stop"], (json_of_numbers(running),))
+        asked = LeaseStatus.TERMINATE_REQUESTED if terminate else LeaseStatus.CANCEL_REQUESTED
+        how = ASKED.index(asked)
+        connection.execute(SETTLE["ask_to_stop"], (how, json_of_numbers(running)))
     if unstarted:
         connection.execute(
             SETTLE["revoke"], {"now": now, "seqs": json_of_numbers(unstarted.values())}

@@ -26,7 +26,7 @@ CREATE TABLE jobs (
     yields INTEGER NOT NULL DEFAULT 0,
     dependencies INTEGER NOT NULL DEFAULT 0,
     pending INTEGER NOT NULL DEFAULT 0,  -- dependencies that have not succeeded yet
-    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,  -- 1: asked to stop, 2: to be ended by force
     visible_at REAL NOT NULL,
     due_at REAL,
     expires_at REAL,

@@ -60,8 +60,8 @@ UPDATE jobs SET
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: ask_to_stop
--- Running jobs are asked to stop.
-UPDATE jobs SET cancel_requested = 1 WHERE seq IN (SELECT value FROM json_each(?));
+-- Running jobs are asked to stop: 1, or to be ended by force: 2, which is not taken back.
+UPDATE jobs SET cancel_requested = max(cancel_requested, ?) WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: delete
 -- Delete jobs, with all that belongs to them.
