@@ -276,3 +276,27 @@ def test_an_error_of_usage_is_one_line(
     assert err.count("\n") == 1
     assert err.startswith("taskmq: error: ")
     assert message in err
+
+
+def test_options_of_the_processes_pool() -> None:
+    given = ["--max-memory-per-child=300M", "--autoscale=2,8", "--max-jobs-per-child=100"]
+    arguments = build_parser().parse_args(["worker", *given, "--start-method", "spawn"])
+    assert arguments.max_memory_per_child == 300 * 1024 * 1024
+    assert (arguments.autoscale, arguments.max_jobs_per_child) == ((2, 8), 100)
+    assert arguments.start_method == "spawn"
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "wants"),
+    [
+        ("--max-memory-per-child", "much", "a size such as 300M or 2G"),
+        ("--max-memory-per-child", "0", "a size such as 300M or 2G"),
+        ("--autoscale", "8", "two numbers such as 2,8"),
+    ],
+)
+def test_wrong_options_of_the_processes_pool(
+    option: str, text: str, wants: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["worker", option, text])
+    assert wants in capsys.readouterr().err

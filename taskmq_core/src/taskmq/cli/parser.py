@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,7 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
     )
     parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="jobs at once")
     parser.add_argument("-P", "--pool", metavar="POOL", help="solo, threads or processes")
+    _children_arguments(parser)
     parser.add_argument("-n", "--name", help="the worker's name, for people")
     parser.add_argument(
         "--until-idle", "--once", action="store_true", help="end when nothing is left to do now"
@@ -196,6 +198,30 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
     )
     parser.add_argument(
         "--lease", type=float, metavar="SECONDS", help="a silent worker keeps its jobs for so long"
+    )
+
+
+def _children_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the processes pool."""
+    parser.add_argument(
+        "--start-method",
+        choices=("fork", "forkserver", "spawn"),
+        help="how child processes are made (default: fork where it is safe)",
+    )
+    parser.add_argument(
+        "--max-jobs-per-child", type=_count, metavar="N", help="replace a child after N jobs"
+    )
+    parser.add_argument(
+        "--max-memory-per-child",
+        type=_size,
+        metavar="SIZE",
+        help="replace a child that has more memory, e.g. 300M or 2G",
+    )
+    parser.add_argument(
+        "--autoscale",
+        type=_range,
+        metavar="MIN,MAX",
+        help="least and most child processes, by the load",
     )
 
 
@@ -307,6 +333,21 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < 1e9:
         raise argparse.ArgumentTypeError(f"wants a number of seconds, got {text!r}")
     return seconds
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([KMG]?)(i?B)?", text, re.IGNORECASE)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"wants a size such as 300M or 2G, got {text!r}")
+    unit = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match[2].upper()]
+    return int(match[1]) * unit
+
+
+def _range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)[,-](\d+)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"wants two numbers such as 2,8, got {text!r}")
+    return int(match[1]), int(match[2])
 
 
 def _count(text: str) -> int:

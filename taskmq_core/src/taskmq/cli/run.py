@@ -19,7 +19,17 @@ from .systemd import ServiceManager
 
 __all__ = ["dev", "health", "worker"]
 
-SETTINGS = ("concurrency", "pool", "lease", "shutdown_timeout")
+SETTINGS = (
+    "concurrency",
+    "pool",
+    "lease",
+    "shutdown_timeout",
+    "log_format",
+    "start_method",
+    "max_jobs_per_child",
+    "max_memory_per_child",
+    "autoscale",
+)
 
 
 def worker(arguments: argparse.Namespace) -> int:
