@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from hypothesis import settings
@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
-from taskmq.limits import Limit
+from taskmq.limits import Capacity, Limit
 from taskmq.plugins import open_transport
 from taskmq.records import JobFilter, JobRecord, QueueStats, WorkerRecord
 from taskmq.testing.conformance import Subject
@@ -134,6 +134,19 @@ class Agreement(RuleBasedStateMachine):
     ) -> None:
         fields = {"queue": queue, "priority": priority, "limits": limits}
         sealed = [self._job(fields) for _ in range(count)]
+        self._alike(lambda store: store.enqueue(sealed))
+
+    @rule(
+        batch=st.lists(JOBS, min_size=1, max_size=3),
+        limit=st.integers(1, 8),
+        overflow=st.sampled_from(["reject", "drop_oldest"]),
+    )
+    def enqueue_where_room_is_limited(
+        self, batch: list[dict[str, Any]], limit: int, overflow: Literal["reject", "drop_oldest"]
+    ) -> None:
+        capacity = Capacity(limit, overflow)
+        made = [self._job(fields) for fields in batch]
+        sealed = [Sealed(one.envelope, one.data, capacity) for one in made]
         self._alike(lambda store: store.enqueue(sealed))
 
     @rule(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from .backpressure import enqueue_or_wait
 from .call import Call, instant
 from .checks import nearest
 from .clock import Clock, SystemClock
@@ -212,7 +213,10 @@ class App:
         """Store jobs of any tasks of this app, all or none, in order, in one round trip."""
         now = self.clock.now()
         sealed = [self.seal(call, now) for call in calls]
-        stored = self.transport.enqueue(sealed)
+        if self._eager is not None:
+            stored = self.transport.enqueue(sealed)  # nobody else would make room
+        else:
+            stored = enqueue_or_wait(self.transport, sealed, self.config.queues)
         if self.emitter.active:
             self._report(sealed, stored, now)
         if self._eager is not None:
@@ -244,7 +248,8 @@ class App:
         is_json = codec in BUILT_IN or self.codecs.is_json(codec)
         expires = policy.expires if options.expires is None else options.expires
         queue = options.queue or policy.queue or config.default_queue
-        limits, fair = flow_of(call, queue, config.queues.get(queue))
+        declared = config.queues.get(queue)
+        limits, fair = flow_of(call, queue, declared)
         envelope = Envelope(
             v=VERSION,
             id=options.id or new_id(now),
@@ -273,7 +278,10 @@ class App:
             headers=dict(options.headers) if options.headers else {},
             enqueued_at=now,
         )
-        return seal(envelope, config.max_message_bytes)
+        sealed = seal(envelope, config.max_message_bytes)
+        if declared is None or declared.capacity is None:
+            return sealed
+        return Sealed(envelope, sealed.data, declared.room)
 
     def arguments_of(self, envelope: Envelope) -> tuple[list[Any], dict[str, Any]]:
         """The decoded arguments of an envelope. Raises `DecodeError`."""

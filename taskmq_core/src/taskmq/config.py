@@ -34,7 +34,7 @@ from .checks import (
 )
 from .envelope import DAY
 from .errors import ConfigError
-from .limits import Rate, check_rate
+from .limits import Capacity, Rate, check_rate
 
 __all__ = ["Config", "QueueConfig"]
 
@@ -73,12 +73,28 @@ class QueueConfig:
     """Its turns against queues of equal urgency."""
     rate_limit: str | Rate | None = None
     """How often jobs that are submitted with this configuration start, over all workers."""
+    capacity: int | None = None
+    """How many jobs may wait in it: ready, delayed or held by a limit."""
+    overflow: Literal["reject", "block", "drop_oldest"] = "reject"
+    """What happens to one more: `QueueFull`; the same after the producer waited ``block_timeout``
+    for room; or the oldest ready jobs of the lowest priority become dead letters (`queue_full`)."""
+    block_timeout: float = 30.0
+    max_running: int | None = None
+    """How many of a worker's slots it may take. ``None``: all."""
     fair_weights: Mapping[str, float] = field(default_factory=dict)
     """Shares of those whose jobs take turns (``fair_key`` of a task); 1 for all others."""
 
     def __post_init__(self) -> None:
         for name, check in _QUEUE_CHECKS.items():
             check(f"QueueConfig.{name}", getattr(self, name))
+
+    @property
+    def room(self) -> Capacity | None:
+        """Its capacity, as a store is told of it: blocking is up to the producer."""
+        if self.capacity is None:
+            return None
+        drops = self.overflow == "drop_oldest"
+        return Capacity(self.capacity, "drop_oldest" if drops else "reject")
 
 
 @_only_known_fields
@@ -248,6 +264,10 @@ def _zone(name: str, value: object) -> None:
 _QUEUE_CHECKS: dict[str, Check] = {
     "weight": count,
     "rate_limit": optional(check_rate),
+    "capacity": optional(count),
+    "overflow": one_of("reject", "block", "drop_oldest"),
+    "block_timeout": not_negative,
+    "max_running": optional(count),
     "fair_weights": _weights,
 }
 

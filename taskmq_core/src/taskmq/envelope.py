@@ -15,7 +15,7 @@ import msgspec
 
 from .codec import Payload, refuse_non_finite
 from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
-from .limits import Fair, Limit
+from .limits import Capacity, Fair, Limit
 
 __all__ = [
     "DAY",
@@ -89,10 +89,11 @@ class _Version(msgspec.Struct):
 
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
-    """An envelope and its bytes: what a store keeps."""
+    """An envelope and its bytes: what a store keeps. ``capacity``: if its queue has room."""
 
     envelope: Envelope
     data: bytes
+    capacity: Capacity | None = None
 
 
 _encode = msgspec.json.Encoder().encode

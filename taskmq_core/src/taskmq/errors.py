@@ -146,7 +146,18 @@ class SchemaMismatch(TransportError):
 
 
 class QueueFull(TransportError):
-    """The queue's declared capacity is reached; nothing was stored."""
+    """The queue's declared capacity is reached; nothing was stored.
+
+    ``queue`` is its name, ``depth`` how many jobs wait in it, ``capacity`` how many may.
+    """
+
+    def __init__(
+        self, message: str = "", *, queue: str = "", depth: int = 0, capacity: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.depth = depth
+        self.capacity = capacity
 
 
 class LeaseLost(TransportError):

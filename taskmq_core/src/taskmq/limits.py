@@ -20,6 +20,7 @@ from .checks import count, positive
 from .errors import ConfigError
 
 __all__ = [
+    "Capacity",
     "Fair",
     "Limit",
     "Rate",
@@ -64,6 +65,13 @@ class Limit(msgspec.Struct, frozen=True, omit_defaults=True):
     def interval(self) -> float:
         """Seconds between two jobs that come evenly spaced."""
         return self.per / self.amount
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """How many jobs may wait in a queue, and what becomes of one more."""
+
+    limit: int
+    overflow: Literal["reject", "drop_oldest"] = "reject"
 
 
 class Fair(msgspec.Struct, frozen=True, omit_defaults=True):

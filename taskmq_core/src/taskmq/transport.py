@@ -269,6 +269,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """A listener wakes without polling at a fixed interval."""
     limits: bool = True
     """Holds jobs behind rate and concurrency limits (`Envelope.limits`)."""
+    capacity: bool = True
+    """Keeps queues to `Sealed.capacity`."""
     limitations: tuple[str, ...] = ()
 
 
@@ -302,7 +304,12 @@ class Producer(Protocol):
         succeeded counts as met). That they form no cycle is the caller's business.
         An id that is stored already is left as it is (``created=False``), so that a repeated
         call after an unclear failure is harmless. An envelope with a ``key`` that stands for
-        another job with the same task and arguments gives that job's id. Raises
+        another job with the same task and arguments gives that job's id.
+
+        Where `Sealed.capacity` is given, no more than that wait in the queue afterwards (ready,
+        delayed or held; not counting those that wait for other jobs): `QueueFull` otherwise, or
+        the oldest ready jobs of the lowest priority become dead letters with reason
+        ``queue_full``, if there are enough of them besides the new ones. Raises
         `IdempotencyConflict` if task or arguments differ, `UnknownDependency`, `StoreFull`,
         `QueueFull`, `TransportUnavailable`.
         """

@@ -9,9 +9,10 @@ import msgspec
 from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict, UnknownDependency
 from taskmq.transport import Enqueued
+from taskmq.transports._capacity import DROPPED, make_room
 
-from . import dependencies
-from .gates import open_gates
+from . import dependencies, endings
+from .gates import open_gates, refill
 from .job import Job
 from .store import Key, Store
 
@@ -30,12 +31,36 @@ def enqueue(store: Store, batch: Sequence[Sealed], now: float) -> list[Enqueued]
     plan = _Plan()
     answers = [_accept(store, plan, sealed, now) for sealed in batch]
     _check_dependencies(store, plan.jobs)
+    make_room(MemoryRoom(store, now), plan.jobs.values())
     for name, key in plan.keys.items():
         store.keys[name] = key
         store.key_ends.put(name, key.until)
     added = _add(store, plan.jobs.values(), now)
     dependencies.link(store, added, now)
     return answers
+
+
+class MemoryRoom:
+    """A `taskmq.transports._capacity.Room`."""
+
+    def __init__(self, store: Store, now: float) -> None:
+        self._store = store
+        self._now = now
+
+    def depths(self, queue: str) -> tuple[int, int]:
+        self._store.promote([queue], self._now)
+        lanes = self._store.lanes[queue]
+        ready = sum(len(line) for line in lanes.ready.values())
+        return ready, len(lanes.delayed) + len(lanes.held)
+
+    def drop(self, queue: str, count: int) -> None:
+        lines = self._store.lanes[queue].ready
+        for priority in sorted(lines):
+            while count and lines[priority]:
+                job = self._store.jobs[lines[priority].peek()]
+                endings.give_up(self._store, job, DROPPED, self._now)
+                count -= 1
+        refill(self._store, self._now)
 
 
 def _add(store: Store, batch: Iterable[Sealed], now: float) -> list[Job]:

@@ -15,8 +15,10 @@ from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict, UnknownDependency
 from taskmq.states import TERMINAL, JobState
 from taskmq.transport import Enqueued
+from taskmq.transports._capacity import make_room
 
 from . import gates
+from .room import SqliteRoom
 from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
 from .statements import ENQUEUE as SQL
 
@@ -60,7 +62,7 @@ def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float)
     """See `taskmq.transport.Producer.enqueue`."""
     for sealed in batch:
         envelope = sealed.envelope
-        if envelope.key is not None or envelope.after or envelope.limits:
+        if envelope.key is not None or envelope.after or envelope.limits or sealed.capacity:
             return _enqueue_linked(connection, batch, now)
     if len(batch) == 1:
         return [_enqueue_one(connection, batch[0], now)]
@@ -164,6 +166,9 @@ def _enqueue_linked(
     new: dict[str, Sealed] = {}
     answers = [_accept(sealed, stored, keys, new) for sealed in batch]
     nodes = _link(new, stored)
+    if make_room(SqliteRoom(connection, now), new.values()):
+        stored = _look_up(connection, names)
+        nodes = _link(new, stored)  # again: it may wait for one that was dropped
     places = _insert(connection, new.values(), nodes, now)
     gates.place(connection, _placed(places, new), now)
     connection.executemany(

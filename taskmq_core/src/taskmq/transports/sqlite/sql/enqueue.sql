@@ -28,6 +28,27 @@ FROM json_each(?) AS wanted
 JOIN jobs ON jobs.id = wanted.value
 LEFT JOIN results ON results.seq = jobs.seq;
 
+-- name: depths
+-- How many jobs of a queue are ready, and how many delayed or held. By index, but one by one.
+SELECT
+    (SELECT count(*) FROM jobs WHERE phase = 2 AND queue = :queue),
+    (SELECT count(*) FROM jobs WHERE phase = 3 AND queue = :queue AND due_at IS NOT NULL)
+    + (SELECT count(*) FROM jobs WHERE phase <= 1 AND phase = -1 AND queue = :queue);
+
+-- name: promote_all
+-- Make due jobs ready.
+UPDATE jobs SET phase = 2, due_at = NULL
+WHERE phase = 3 AND queue = ? AND due_at IS NOT NULL AND due_at <= ?;
+
+-- name: lowest
+-- The oldest ready jobs of the lowest priority above one.
+SELECT seq, priority FROM jobs
+WHERE phase = 2 AND queue = :queue AND priority = (
+    SELECT priority FROM jobs WHERE phase = 2 AND queue = :queue AND priority > :above
+    ORDER BY priority LIMIT 1
+)
+ORDER BY seq LIMIT :count;
+
 -- name: keys
 -- The keys that stand for a job now: of these names, after that instant.
 SELECT keys.key, keys.job_id, keys.fingerprint

@@ -1,0 +1,45 @@
+"""How full a queue is."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from taskmq.transports._capacity import DROPPED
+
+from .gates import refill
+from .rows import load
+from .settle import departures_of, give_up, write_back
+from .statements import ENQUEUE as SQL
+
+__all__ = ["SqliteRoom"]
+
+BELOW_EVERY_PRIORITY = -1_000_000
+
+
+class SqliteRoom:
+    """A `taskmq.transports._capacity.Room`."""
+
+    def __init__(self, connection: sqlite3.Connection, now: float) -> None:
+        self._connection = connection
+        self._now = now
+
+    def depths(self, queue: str) -> tuple[int, int]:
+        self._connection.execute(SQL["promote_all"], (queue, self._now))
+        row = self._connection.execute(SQL["depths"], {"queue": queue}).fetchone()
+        return int(row[0]), int(row[1])
+
+    def drop(self, queue: str, count: int) -> None:
+        seqs: list[int] = []
+        lowest = BELOW_EVERY_PRIORITY
+        while len(seqs) < count:
+            values = {"queue": queue, "above": lowest, "count": count - len(seqs)}
+            found = self._connection.execute(SQL["lowest"], values).fetchall()
+            seqs += [seq for seq, _ in found]
+            lowest = found[0][1]
+        rows = load(self._connection, seqs).values()
+        departures = departures_of(rows)
+        for row in rows:
+            give_up(row, DROPPED, self._now)
+        write_back(self._connection, rows, self._now)
+        if departures:
+            refill(self._connection, departures, self._now)
