@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +65,13 @@ class Fleet:
         assert found is not None
         return found.call(*args).submit()
 
-    def start(self, *options: str, **environ: str) -> Process:
-        """A worker that is ready."""
+    def start(self, *options: str, wrapper: Sequence[str] = (), **environ: str) -> Process:
+        """A worker that is ready; ``wrapper`` is a command that runs it."""
         log = self.folder / f"worker-{len(self.workers)}.log"
         command = [sys.executable, "-m", "taskmq", "worker", "-A", "fleet_app:app"]
         with log.open("wb") as stream:
             popen = subprocess.Popen(
-                [*command, *options],
+                [*wrapper, *command, *options],
                 cwd=self.folder,
                 env={**os.environ, **environ},
                 stdin=subprocess.DEVNULL,

@@ -1,6 +1,7 @@
 """Workers that freeze, vanish or hold the interpreter: who has the job, and when."""
 
 import signal
+import subprocess
 import sys
 import time
 from typing import Any
@@ -42,6 +43,33 @@ def test_a_killed_worker_s_successor_has_its_job_at_once(fleet: Any) -> None:
     assert fleet.wait_until("a", "started", times=2) - ready_at < 1.0
     fleet.touch("a.go")
     assert job.get(DEADLINE) == successor.pid
+
+
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def can_contain() -> bool:
+    try:
+        return subprocess.run([*CONTAINER, "true"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not can_contain(), reason="may not make PID namespaces here (unshare)")
+def test_a_worker_in_another_container_is_not_mistaken_for_a_dead_one(fleet: Any) -> None:
+    """Its number is somebody else's out here. Another's death shows that the looks were taken."""
+    fleet.start(*LONG_LEASE, "-c", "1", wrapper=CONTAINER)
+    contained = fleet.submit("hold", "contained", 60)
+    fleet.wait_until("contained", "started")
+    victim = fleet.start(*LONG_LEASE, "-c", "1")
+    fleet.submit("hold", "plain", 60)
+    fleet.wait_until("plain", "started")
+    neighbour = fleet.start(*LONG_LEASE, "-c", "2")
+    victim.send(signal.SIGKILL)
+    fleet.wait_until("plain", "started", times=2)
+    assert contained.info["reclaims"] == 0
+    assert len(fleet.pids("contained", "started")) == 1
+    assert neighbour.err.count("is gone") == 1
 
 
 def test_a_frozen_worker_is_superseded_and_settles_nothing(fleet: Any) -> None:
