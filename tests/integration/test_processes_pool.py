@@ -520,3 +520,33 @@ def test_a_hard_limit_kills_the_child_and_only_its_job(bench: MakeBench) -> None
     assert dead.reason == "max_attempts"
     assert told == ["retry hard_timeout of 0.1 s is over", "failure hard_timeout of 0.1 s is over"]
     assert len([s for s in b.settled(3) if isinstance(s, Ack)]) == 1
+
+
+def test_stop_starts_nothing_more(bench: MakeBench) -> None:
+    b = bench(concurrency=1)
+
+    @b.app.task
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+
+    b.start()
+    sleep.submit_many([(0.0,)] * 50)
+    b.pool.submit(b.take())
+    b.settled(50)
+    sleep.submit_many([(0.2,), *[(0.0,)] * 5])
+    last = b.take()
+    b.pool.submit(last)
+    b.running(last[0].job_id)
+    assert b.pool.stop(DEADLINE)
+    assert len(b.settled(51)) == 51
+    assert b.pool.withdraw() == last[1:]
+
+
+def test_a_pool_that_was_prepared_and_not_started_leaves_nothing(bench: MakeBench) -> None:
+    b = bench()
+    b.pool = ProcessPool(1, Setting(b.app, b.app.config, "w"))
+    b.pool.prepare()
+    nursery = b.pool.nursery
+    assert b.pool.stop(0.0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(nursery, 0)

@@ -93,6 +93,8 @@ class Births:
 
     def _fork(self, site: Site, far: socket.socket) -> None:
         parent = os.getpid()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # or what waits in it now is written once more by every child
         self.pid = os.fork()
         if self.pid:
             return

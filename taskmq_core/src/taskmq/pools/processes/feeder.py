@@ -168,8 +168,10 @@ class Feeder:
         with self.lock:
             self._stopping = True
         self.rouse()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        if self._thread.ident is None:
+            self._leave()
+            return True
+        self._thread.join(timeout)
         return not self._thread.is_alive()
 
     # -- the thread --------------------------------------------------------------------------
@@ -386,6 +388,7 @@ class Feeder:
         if self._stopping:
             for charge in self._charges.values():
                 charge.spent = True
+                self._put_back(self._recover(charge))
                 charge.channel.retire()
             return
         missing = self.slots - self._live()

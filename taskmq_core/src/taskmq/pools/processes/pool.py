@@ -40,6 +40,7 @@ class ProcessPool:
         self._slots = slots
         self._setting = setting
         self._feeder: Feeder | None = None
+        self._aftermath: Aftermath | None = None
         self.remote: dict[str, RemoteJob] = {}
         """What runs in the children, by job id."""
 
@@ -106,7 +107,7 @@ class ProcessPool:
         if not feeder.stop(timeout):
             feeder.abort(KILL_TIMEOUT)  # left to their leases, like all that nobody waits for
             feeder.stop(KILL_TIMEOUT)
-        return self._aftermath.stop(KILL_TIMEOUT)
+        return self._aftermath is None or self._aftermath.stop(KILL_TIMEOUT)
 
     def abort(self) -> list[Delivery]:
         """Kill the children that run something: these deliveries."""
