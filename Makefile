@@ -30,7 +30,7 @@ test-all: env ## run the tests on every Python from 3.10 to 3.13 found here
 
 lint: env ## ruff: rules and formatting
 	$(call step,ruff check,$(BIN)/ruff check --quiet .,ruff found problems (make format mends some))
-	$(call step,ruff format,$(BIN)/ruff format --check --quiet .,a file is not formatted (make format mends it))
+	$(call step,ruff format,$(BIN)/ruff format --check .,a file is not formatted (make format mends it))
 
 contracts: env ## import-linter: the layers of the architecture
 	$(call step,import contracts,$(BIN)/lint-imports --no-logo,an import breaks a contract of pyproject.toml)
