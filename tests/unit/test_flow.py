@@ -76,9 +76,7 @@ def test_a_call_can_name_its_own_keys(app: App) -> None:
 
 def test_a_template_may_use_keywords_defaults_and_attributes(app: App) -> None:
     @app.task(bind=True, concurrency_key="{order[id]}-{count}-{colour}")
-    def paint(
-        self: object, /, order: dict[str, str], count: int = 2, **more: str
-    ) -> None: ...
+    def paint(self: object, /, order: dict[str, str], count: int = 2, **more: str) -> None: ...
 
     assert sealed(app, paint.call({"id": "o1"}, colour="red")).limits[0].key == "o1-2-red"
 
