@@ -20,7 +20,7 @@ from .config import Config
 from .deadletters import DeadLetterBox
 from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
-from .errors import ConfigError, TransportError
+from .errors import ConfigError, SoftTimeLimit, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .flow import flow_of
 from .hooks import WorkerHook
@@ -52,6 +52,10 @@ class App:
     starts. ``transport`` is an open store to use instead of ``config.transport``.
     Without ``config``, the environment is read (`Config.from_env`). Raises `ConfigError`.
     """
+
+    soft_limit_error: Callable[[str], Exception] = SoftTimeLimit
+    """Makes what is raised in a task whose ``timeout`` is over, from a text. For a subclass whose
+    tasks expect another exception."""
 
     def __init__(
         self,

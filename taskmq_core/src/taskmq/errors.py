@@ -198,7 +198,15 @@ class SoftTimeLimit(Interrupted):
 class HardTimeLimit(Interrupted):
     """``hard_timeout`` was over: the process that ran the task was killed. Fails the attempt; the
     retry policy applies. Never raised inside the task; its hooks get it, in the worker's process.
+    ``seconds`` is the limit.
     """
+
+    def __init__(self, message: str, seconds: float = 0.0) -> None:
+        super().__init__(message, seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class WorkerLost(Interrupted):

@@ -67,7 +67,7 @@ class Child:
         self._reports: list[Report] = []
         self._running: Work | None = None
         self._leaving = ""
-        self._alarm = Alarm()
+        self._alarm = Alarm(site.app.soft_limit_error)
         self._executor: Executor
 
     def live(self) -> NoReturn:

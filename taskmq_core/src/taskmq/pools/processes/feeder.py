@@ -420,7 +420,7 @@ class Feeder:
             at = charge.kill_at()
             if at is not None and now >= at:
                 limit = charge.limits[charge.current]
-                cause = HardTimeLimit(f"hard_timeout of {limit:g} s is over")
+                cause = HardTimeLimit(f"hard_timeout of {limit:g} s is over", limit)
                 self._condemn(charge, charge.current, cause)
 
     def _condemn(

@@ -6,11 +6,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from taskmq.errors import SoftTimeLimit
 
 __all__ = ["Alarm", "resident_bytes"]
 
@@ -18,13 +16,14 @@ PAGE = resource.getpagesize()
 
 
 class Alarm:
-    """Raises `SoftTimeLimit` in the main thread, which is where a child runs its tasks.
+    """Raises ``error`` in the main thread, which is where a child runs its tasks.
 
     The timer is the process's own real-time timer, with SIGALRM: a task that has a ``timeout``
     cannot use them for itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, error: Callable[[str], Exception]) -> None:
+        self._error = error
         self._seconds: float | None = None
 
     def install(self) -> None:
@@ -45,7 +44,7 @@ class Alarm:
     def _ring(self, number: int, frame: FrameType | None) -> None:
         if self._seconds is not None:
             seconds, self._seconds = self._seconds, None
-            raise SoftTimeLimit(f"timeout of {seconds:g} s is over")
+            raise self._error(f"timeout of {seconds:g} s is over")
 
 
 def resident_bytes() -> int:

@@ -160,6 +160,9 @@ def ignore_terminal_and_terminate() -> None:
     service: what they mean is the worker's business alone."""
     signal.signal(signal.SIGINT, _nothing)
     signal.signal(signal.SIGTERM, _nothing)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if callable(signal.getsignal(number)):  # the worker's own handler, in a fork of it
+            signal.signal(number, _nothing)
 
 
 class Fork:
