@@ -21,6 +21,9 @@ def test_only_processes_and_durability_are_left_out() -> None:
     left_out = [case for case in cases() if case not in APPLICABLE]
     assert {need for case in left_out for need in case.needs} <= {"durable", "shared"} | {
         "dependencies",
+        "fair_turns",
+        "fifo",
+        "limits",
         "wakeups",
     }
     assert all({"durable", "shared"} & set(case.needs) for case in left_out)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
-from taskmq.limits import Capacity, Limit
+from taskmq.limits import Capacity, Fair, Limit
 from taskmq.plugins import open_transport
 from taskmq.records import JobFilter, JobRecord, QueueStats, WorkerRecord
 from taskmq.testing.conformance import Subject
@@ -63,6 +63,7 @@ JOBS = st.fixed_dictionaries(
         "expires_at": st.none() | st.none() | st.sampled_from([2.0, 5.0, 20.0]),
         "after": INDEXES,
         "limits": st.sampled_from(LIMITS),
+        "fair": st.sampled_from([None, None, None, Fair("x"), Fair("y", 2.0)]),
     }
 )
 SETTLEMENTS: list[Callable[[Delivery, float], Settlement]] = [
@@ -126,13 +127,14 @@ class Agreement(RuleBasedStateMachine):
     @rule(
         count=st.integers(1, 5),
         limits=st.sampled_from(LIMITS),
+        fair=st.sampled_from([None, Fair("x"), Fair("y", 2.0), Fair("z", 0.3)]),
         queue=st.sampled_from(QUEUES),
         priority=st.integers(-1, 1),
     )
     def enqueue_limited(
-        self, count: int, limits: tuple[Limit, ...], queue: str, priority: int
+        self, count: int, limits: tuple[Limit, ...], fair: Fair | None, queue: str, priority: int
     ) -> None:
-        fields = {"queue": queue, "priority": priority, "limits": limits}
+        fields = {"queue": queue, "priority": priority, "limits": limits, "fair": fair}
         sealed = [self._job(fields) for _ in range(count)]
         self._alike(lambda store: store.enqueue(sealed))
 

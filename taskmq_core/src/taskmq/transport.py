@@ -271,6 +271,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Holds jobs behind rate and concurrency limits (`Envelope.limits`)."""
     capacity: bool = True
     """Keeps queues to `Sealed.capacity`."""
+    fair_turns: bool = True
+    """Lets the keys of a queue take turns (`Envelope.fair`)."""
     limitations: tuple[str, ...] = ()
 
 

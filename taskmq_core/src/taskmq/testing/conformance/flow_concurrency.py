@@ -36,9 +36,9 @@ def _ids(deliveries: list[Delivery]) -> list[str]:
 @case(NEEDS)
 def no_more_run_at_once_than_the_limit(subject: Subject) -> None:
     """Of jobs with one key only ``amount`` are handed out, whoever asks."""
-    ids = subject.add_many(5, limits=TWO)
-    equal(_ids(subject.reserve(limit=1, worker="a")), ids[:1], "the first")
-    equal(_ids(subject.reserve(limit=9, worker="b")), ids[1:2], "up to the limit")
+    subject.add_many(5, limits=TWO)
+    equal(len(subject.reserve(limit=1, worker="a")), 1, "deliveries of one")
+    equal(len(subject.reserve(limit=9, worker="b")), 1, "deliveries up to the limit")
     subject.transport = subject.open()
     subject.idle(worker="c")
 
@@ -63,7 +63,7 @@ def held_jobs_do_not_hold_up_others(subject: Subject) -> None:
     other_key = subject.add(limits=(Limit("concurrency", "user:8", 1),))
     plain = subject.add()
     got = _ids(subject.reserve(limit=3))
-    equal(got[1:], [other_key, plain], "deliveries behind the held jobs")
+    equal(sorted(got[1:]), sorted([other_key, plain]), "deliveries behind the held jobs")
 
 
 @case(NEEDS, "fifo")

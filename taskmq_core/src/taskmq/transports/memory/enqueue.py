@@ -10,8 +10,10 @@ from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict, UnknownDependency
 from taskmq.transport import Enqueued
 from taskmq.transports._capacity import DROPPED, make_room
+from taskmq.transports._fair import Line, Turnstile
 
 from . import dependencies, endings
+from .fair import MemoryFairBooks
 from .gates import open_gates, refill
 from .job import Job
 from .store import Key, Store
@@ -58,6 +60,7 @@ class MemoryRoom:
         for priority in sorted(lines):
             while count and lines[priority]:
                 job = self._store.jobs[lines[priority].peek()]
+                job.forfeit()
                 endings.give_up(self._store, job, DROPPED, self._now)
                 count -= 1
         refill(self._store, self._now)
@@ -65,16 +68,20 @@ class MemoryRoom:
 
 def _add(store: Store, batch: Iterable[Sealed], now: float) -> list[Job]:
     gates = open_gates(store, now)
+    turnstile = Turnstile(MemoryFairBooks(store))
     added: list[Job] = []
     for sealed in batch:
         envelope = sealed.envelope
+        turn = None
+        if envelope.fair is not None or store.fair.present:
+            turn = turnstile.enter(Line(envelope.queue, envelope.priority), envelope.fair)
         eta, limits = envelope.eta, envelope.limits
         if not limits or envelope.after or (eta is not None and eta > now):
-            added.append(store.add(sealed, now))
+            added.append(store.add(sealed, now, turn=turn))
             continue
         holder = gates.place(limits, envelope.queue, envelope.priority)
         gate = holder or limits[-1].gate
-        added.append(store.add(sealed, now, held=holder is not None, gate=gate))
+        added.append(store.add(sealed, now, turn=turn, held=holder is not None, gate=gate))
     return added
 
 

@@ -45,7 +45,7 @@ class GateIndex:
         if job.state is JobState.RUNNING:
             self.running[gate].add(job.id)
         elif job.held:
-            self.held.setdefault(lane, Ordered()).put(job.id, job.sequence)
+            self.held.setdefault(lane, Ordered()).put(job.id, job.place)
             self.lanes[gate].add(lane)
         else:
             self.representatives[lane].add(job.id)

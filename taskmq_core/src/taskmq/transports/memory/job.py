@@ -10,6 +10,7 @@ from taskmq.limits import Limit
 from taskmq.records import Failure, Held, HistoryEntry, JobRecord
 from taskmq.states import Event, JobState
 from taskmq.transport import Delivery, Settlement
+from taskmq.transports._fair import Turn
 
 __all__ = ["Edge", "Job"]
 
@@ -68,6 +69,7 @@ class Job(msgspec.Struct, kw_only=True):
     failure: Failure | None = None
     dead_reason: str | None = None
     history: list[HistoryEntry] = []
+    turn: Turn | None = None  # in a line that has turns
     held: bool = False
     gate: str | None = None  # whose lane it is in, or runs behind; see `taskmq.transports._gates`
 
@@ -94,6 +96,8 @@ class Job(msgspec.Struct, kw_only=True):
 
     def describe(self, envelope: Envelope, data: bytes) -> None:
         """Take over what the envelope says, except what a job keeps for life."""
+        if (self.queue, self.priority) != (envelope.queue, envelope.priority):
+            self.turn = None
         self.data = data
         self.task = envelope.task
         self.queue = envelope.queue
@@ -145,6 +149,16 @@ class Job(msgspec.Struct, kw_only=True):
             parked_at=self.parked_at,
             inputs={i: r for i, r in handed.items() if r is not None} if handed else None,
         )
+
+    def forfeit(self) -> None:
+        """It never ran: its key has nothing to pay for."""
+        if self.turn is not None:
+            self.turn = self.turn._replace(key=None)
+
+    @property
+    def place(self) -> int:
+        """Where it stands among ready jobs: by its turn, then in store order."""
+        return self.sequence if self.turn is None else (self.turn.rank << 64) + self.sequence
 
     @property
     def holder(self) -> Limit | None:

@@ -32,7 +32,7 @@ class Lanes:
             self.held.put(job.id, job.sequence)
         elif job.state in READY_STATES:
             if job.visible_at <= now:
-                self.ready.setdefault(job.priority, Ordered()).put(job.id, job.sequence)
+                self.ready.setdefault(job.priority, Ordered()).put(job.id, job.place)
             else:
                 self.delayed.put(job.id, job.visible_at)
         elif job.state is JobState.RUNNING:

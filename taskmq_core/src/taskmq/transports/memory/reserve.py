@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from taskmq.states import Event
 from taskmq.transport import Delivery, Dropped, Reservation
+from taskmq.transports._fair import Line, Turnstile
 from taskmq.transports._gates import Gates
 from taskmq.turns import Turns
 
 from . import endings
+from .fair import MemoryFairBooks
 from .gates import open_gates
 from .job import Job
 from .ordered import Ordered
@@ -91,6 +93,9 @@ def _reserve_ready(
         for queue, count in shares.items():
             jobs = _take(store, gates, store.lanes[queue].ready[priority], count, now)
             deliveries += [_lease(store, job, wanted, now) for job in jobs]
+            turns_taken = [job.turn for job in jobs if job.turn is not None]
+            if turns_taken:
+                Turnstile(MemoryFairBooks(store)).serve(Line(queue, priority), turns_taken)
 
 
 def _take(store: Store, gates: Gates, line: Ordered, count: int, now: float) -> list[Job]:

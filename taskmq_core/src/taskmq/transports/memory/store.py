@@ -11,8 +11,10 @@ from taskmq.envelope import Sealed
 from taskmq.limits import concurrency_gate
 from taskmq.records import WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
+from taskmq.transports._fair import Turn
 from taskmq.transports._gates import Lane
 
+from .fair import FairIndex
 from .gates import Departure, GateIndex
 from .job import Job
 from .lanes import Lanes
@@ -21,6 +23,7 @@ from .ordered import Ordered
 
 __all__ = ["Key", "Lease", "Store"]
 
+NEVER_RUNS = frozenset({Event.REVOKE, Event.EXPIRE})
 CAN_DEPART = frozenset({JobState.QUEUED, JobState.RETRYING, JobState.RUNNING})
 
 
@@ -53,6 +56,7 @@ class Store:
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
         self.gates = GateIndex()
+        self.fair = FairIndex()
         self.departures: list[Departure] = []
         self.signals = Signals()
         self._sequence = 0
@@ -64,12 +68,19 @@ class Store:
         return self._token
 
     def add(
-        self, sealed: Sealed, now: float, *, held: bool = False, gate: str | None = None
+        self,
+        sealed: Sealed,
+        now: float,
+        *,
+        turn: Turn | None = None,
+        held: bool = False,
+        gate: str | None = None,
     ) -> Job:
         """Store a job behind all others."""
         self._sequence += 1
         job = Job.new(sealed, self._sequence, now)
-        job.held, job.gate = held, gate
+        job.turn, job.held, job.gate = turn, held, gate
+        self.fair.enter(job)
         self.jobs[job.id] = job
         self._place(job, now)
         return job
@@ -86,6 +97,8 @@ class Store:
         if job.limits and job.state in CAN_DEPART and event is not Event.RESERVE:
             refunded = event is Event.RELEASE
             self.departures.append(Departure(job.limits, job.queue, job.priority, refunded))
+        if event in NEVER_RUNS and job.state is not JobState.RUNNING:
+            job.forfeit()
         job.state = state
         if state is not JobState.RUNNING:
             job.lease_until = None

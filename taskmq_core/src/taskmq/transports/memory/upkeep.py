@@ -34,6 +34,7 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
     past = [store.jobs[id] for id in store.finished.due(now, limit)]
     for job in past:
         endings.discard(store, job, now)
+    store.fair.forget_served()
     ended_keys = store.key_ends.due(now, limit)
     for key in ended_keys:
         del store.keys[key]

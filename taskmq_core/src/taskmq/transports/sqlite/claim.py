@@ -10,7 +10,7 @@ from taskmq.transport import Delivery, Reservation
 from taskmq.transports._gates import Gates
 from taskmq.turns import Turns
 
-from . import dependencies
+from . import dependencies, fair
 from .gates import limits_of, open_gates, pass_gates
 from .rows import json_of, json_of_numbers
 from .statements import GATES
@@ -24,7 +24,7 @@ MOST_HELD = 5_000
 """How many jobs one exchange holds: some 50 ms. If there are more, it has not finished."""
 
 Claimed = tuple[Any, ...]
-LIMITS = 11
+LIMITS, RANK = 11, 12
 Tops = Mapping[str, "int | None"]
 """The highest ready priority of each queue."""
 
@@ -145,6 +145,8 @@ class Claim:
         if self._gates is not None:
             limited = [(row[0], row[LIMITS]) for row in rows if row[LIMITS] is not None]
             pass_gates(self._connection, limited)
+        if any(row[RANK] for row in rows):
+            fair.serve(self._connection, [row[0] for row in rows if row[RANK]])
         inputs = dependencies.inputs_of(self._connection, [row[0] for row in rows if row[8]])
         self.deliveries += [
             Delivery(

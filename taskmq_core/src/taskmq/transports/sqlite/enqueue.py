@@ -17,7 +17,7 @@ from taskmq.states import TERMINAL, JobState
 from taskmq.transport import Enqueued
 from taskmq.transports._capacity import make_room
 
-from . import gates
+from . import fair, gates
 from .room import SqliteRoom
 from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
 from .statements import ENQUEUE as SQL
@@ -62,8 +62,11 @@ def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float)
     """See `taskmq.transport.Producer.enqueue`."""
     for sealed in batch:
         envelope = sealed.envelope
-        if envelope.key is not None or envelope.after or envelope.limits or sealed.capacity:
+        plain = envelope.key is None and not envelope.after and not envelope.limits
+        if not plain or envelope.fair is not None or sealed.capacity is not None:
             return _enqueue_linked(connection, batch, now)
+    if fair.any_lines(connection):
+        return _enqueue_linked(connection, batch, now)
     if len(batch) == 1:
         return [_enqueue_one(connection, batch[0], now)]
     places = _insert(connection, batch, {}, now)
@@ -170,6 +173,7 @@ def _enqueue_linked(
         stored = _look_up(connection, names)
         nodes = _link(new, stored)  # again: it may wait for one that was dropped
     places = _insert(connection, new.values(), nodes, now)
+    fair.enter(connection, _placed(places, new))
     gates.place(connection, _placed(places, new), now)
     connection.executemany(
         SQL["insert_key"],

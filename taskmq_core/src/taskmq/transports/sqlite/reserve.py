@@ -11,7 +11,7 @@ from taskmq.states import Event
 from taskmq.transport import Dropped, Exchange, Reservation
 from taskmq.turns import Turns
 
-from . import dependencies
+from . import dependencies, fair
 from .claim import Claim, highest
 from .gates import Departure, refill
 from .rows import WAITING, Row, json_of, json_of_numbers, load
@@ -142,6 +142,7 @@ def drop_expired(
         if rows:
             seqs = json_of_numbers(row[0] for row in rows)
             connection.execute(SETTLE["expire"], {"now": now, "seqs": seqs})
+            fair.forfeit(connection, seqs)
             dropped += [Dropped(row[1], row[2], queue, "expired") for row in rows]
             departures += [
                 Departure(limits, queue, priority)

@@ -6,8 +6,9 @@ import sqlite3
 
 from taskmq.transports._capacity import DROPPED
 
+from . import fair
 from .gates import refill
-from .rows import load
+from .rows import json_of_numbers, load
 from .settle import departures_of, give_up, write_back
 from .statements import ENQUEUE as SQL
 
@@ -36,6 +37,7 @@ class SqliteRoom:
             found = self._connection.execute(SQL["lowest"], values).fetchall()
             seqs += [seq for seq, _ in found]
             lowest = found[0][1]
+        fair.forfeit(self._connection, json_of_numbers(seqs))
         rows = load(self._connection, seqs).values()
         departures = departures_of(rows)
         for row in rows:

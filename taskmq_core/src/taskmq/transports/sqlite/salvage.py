@@ -35,8 +35,8 @@ from .statements import SALVAGE as SQL
 
 __all__ = ["main", "salvage"]
 
-NUMBERED = ("jobs", "envelopes", "results")
-OTHERS = ("edges", "inputs", "keys", "rates", "workers", "leases")
+NUMBERED = ("jobs", "envelopes", "results", "turns")
+OTHERS = ("edges", "inputs", "keys", "rates", "lines", "served", "workers", "leases")
 BEYOND_EVERY_SEQ = 1 << 48
 
 

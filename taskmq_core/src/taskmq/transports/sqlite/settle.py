@@ -24,7 +24,7 @@ from taskmq.transport import (
     Settlement,
 )
 
-from . import dependencies
+from . import dependencies, fair
 from .gates import Departure, limits_text, refill
 from .rows import RUNNING, Row, insert_many, json_of, json_of_numbers, load, save
 from .statements import GATES
@@ -156,6 +156,8 @@ def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float
 def replace(connection: sqlite3.Connection, row: Row, sealed: Sealed) -> None:
     """Give a job another envelope, with all that comes from it and may change."""
     envelope = sealed.envelope
+    if (row.queue, row.priority) != (envelope.queue, envelope.priority):
+        fair.leave(connection, row.seq)
     row.task, row.queue, row.priority = envelope.task, envelope.queue, envelope.priority
     row.expires_at = envelope.expires_at
     row.on_receipt = envelope.ack == "on_receipt"

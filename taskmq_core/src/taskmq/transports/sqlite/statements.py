@@ -7,6 +7,7 @@ from taskmq.transports._files import load_blocks
 __all__ = [
     "DEPENDENCIES",
     "ENQUEUE",
+    "FAIR",
     "GATES",
     "QUERY",
     "REGISTRY",
@@ -23,6 +24,7 @@ def _load(name: str) -> dict[str, str]:
 
 DEPENDENCIES = _load("dependencies")
 ENQUEUE = _load("enqueue")
+FAIR = _load("fair")
 GATES = _load("gates")
 QUERY = _load("query")
 REGISTRY = _load("registry")

@@ -11,12 +11,12 @@ from taskmq.records import WORKER_MEMORY, MaintenanceReport
 from taskmq.states import Event
 from taskmq.transport import LeaseStatus
 
-from . import dependencies
+from . import dependencies, fair
 from .gates import Departure, refill
 from .reserve import drop_expired, reclaim
 from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, load
 from .settle import ASKED, departures_of, give_up, replace, write_back
-from .statements import REGISTRY, SETTLE
+from .statements import FAIR, REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
 __all__ = [
@@ -73,6 +73,7 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     forsaken = _give_up_forsaken(connection, now, limit)
     purged = 0
     connection.execute(SQL["retire_rates"], (now, limit))
+    connection.execute(FAIR["forget_served"])
     for queue in _queues_in(connection, FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
     return MaintenanceReport(
@@ -135,9 +136,9 @@ def revoke(
         how = ASKED.index(asked)
         connection.execute(SETTLE["ask_to_stop"], (how, json_of_numbers(running)))
     if unstarted:
-        connection.execute(
-            SETTLE["revoke"], {"now": now, "seqs": json_of_numbers(unstarted.values())}
-        )
+        seqs = json_of_numbers(unstarted.values())
+        connection.execute(SETTLE["revoke"], {"now": now, "seqs": seqs})
+        fair.forfeit(connection, seqs)
         dependencies.skip(connection, list(unstarted), now)
         departures = [
             Departure(place.limits, place.queue, place.priority)

@@ -41,6 +41,7 @@ CREATE TABLE jobs (
     worker TEXT,
     key TEXT,
     workflow TEXT,
+    rank INTEGER NOT NULL DEFAULT 0,  -- when its turn begins; 0 if it has none
     limits TEXT,  -- JSON list of limits.Limit, if there are any
     gate TEXT,  -- of one: 'held …' behind it, 'next …' in its lane, or 'runs …' behind it
     parked_reason TEXT,
@@ -63,14 +64,15 @@ CREATE TABLE jobs (
     CHECK ((due_at IS NOT NULL) = (phase >= 3))
 );
 
-CREATE INDEX jobs_ready ON jobs (queue, priority DESC, seq, visible_at, phase) WHERE phase = 2;
+CREATE INDEX jobs_ready ON jobs (queue, priority DESC, rank, seq, visible_at, phase)
+    WHERE phase = 2;
 CREATE INDEX jobs_timed ON jobs (phase, queue, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_resting ON jobs (phase, queue) WHERE phase <= 1;
 CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
     WHERE expires_at IS NOT NULL AND phase IN (-1, 0, 2, 3);
 -- Only jobs with limits have a gate, and only while they are not finished. It says the phase as well,
 -- so that a change of phase leaves this index alone.
-CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, seq) WHERE gate IS NOT NULL;
+CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, rank, seq) WHERE gate IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
 -- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and
@@ -120,6 +122,36 @@ CREATE TABLE rates (
 
 CREATE INDEX rates_over ON rates (until);
 
+-- Whose turn a job takes, in a line that has turns, and how long it is. Apart from the jobs: their
+-- rows are rewritten with every change, and most have none.
+CREATE TABLE turns (
+    seq INTEGER PRIMARY KEY,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    key TEXT,  -- NULL if nobody has to pay for it
+    length INTEGER NOT NULL
+);
+
+CREATE INDEX turns_last ON turns (key, queue, priority, rank);
+
+-- The lines (a queue and a priority) that have turns, and the highest rank that was handed out.
+CREATE TABLE lines (
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    present INTEGER NOT NULL,
+    PRIMARY KEY (queue, priority)
+) WITHOUT ROWID;
+
+-- When the last turn of a key that was handed out ends.
+CREATE TABLE served (
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    ends INTEGER NOT NULL,
+    PRIMARY KEY (queue, priority, key)
+) WITHOUT ROWID;
+
 CREATE TABLE workers (
     id TEXT PRIMARY KEY,
     record TEXT NOT NULL  -- JSON of records.WorkerRecord
@@ -137,6 +169,7 @@ BEGIN
     DELETE FROM envelopes WHERE seq = old.seq;
     DELETE FROM results WHERE seq = old.seq;
     DELETE FROM edges WHERE child = old.seq;
+    DELETE FROM turns WHERE seq = old.seq AND old.rank > 0;
 END;
 
 CREATE TRIGGER edges_delete AFTER DELETE ON edges

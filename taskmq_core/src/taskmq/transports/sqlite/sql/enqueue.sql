@@ -41,13 +41,13 @@ UPDATE jobs SET phase = 2, due_at = NULL
 WHERE phase = 3 AND queue = ? AND due_at IS NOT NULL AND due_at <= ?;
 
 -- name: lowest
--- The oldest ready jobs of the lowest priority above one.
+-- The first ready jobs of the lowest priority above one.
 SELECT seq, priority FROM jobs
 WHERE phase = 2 AND queue = :queue AND priority = (
     SELECT priority FROM jobs WHERE phase = 2 AND queue = :queue AND priority > :above
     ORDER BY priority LIMIT 1
 )
-ORDER BY seq LIMIT :count;
+ORDER BY rank, seq LIMIT :count;
 
 -- name: keys
 -- The keys that stand for a job now: of these names, after that instant.

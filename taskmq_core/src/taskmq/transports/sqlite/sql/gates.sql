@@ -17,7 +17,7 @@ SELECT count(*) FROM jobs WHERE gate = 'next ' || ? AND queue = ? AND priority =
 -- name: first_held
 -- The limits of the first job in a lane.
 SELECT limits FROM jobs
-WHERE gate = 'held ' || ? AND queue = ? AND priority = ? ORDER BY seq LIMIT 1;
+WHERE gate = 'held ' || ? AND queue = ? AND priority = ? ORDER BY rank, seq LIMIT 1;
 
 -- name: next_priority
 -- The next less urgent lane of a gate in a queue.
@@ -35,7 +35,7 @@ UPDATE jobs SET phase = 2, gate = 'next ' || :gate
 WHERE seq IN (
     SELECT seq FROM jobs
     WHERE gate = 'held ' || :gate AND queue = :queue AND priority = :priority
-    ORDER BY seq LIMIT :count
+    ORDER BY rank, seq LIMIT :count
 );
 
 -- name: delay
@@ -44,7 +44,7 @@ UPDATE jobs SET phase = 3, gate = 'next ' || :gate, visible_at = :at, due_at = :
 WHERE seq IN (
     SELECT seq FROM jobs
     WHERE gate = 'held ' || :gate AND queue = :queue AND priority = :priority
-    ORDER BY seq LIMIT :count
+    ORDER BY rank, seq LIMIT :count
 );
 
 -- name: hold

@@ -31,21 +31,23 @@ SELECT count(*) FROM (
 -- The most urgent ready jobs of a queue that have not expired, in the order of the store.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits,
+    jobs.rank
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
-ORDER BY jobs.priority DESC, jobs.seq
+ORDER BY jobs.priority DESC, jobs.rank, jobs.seq
 LIMIT ?;
 
 -- name: claim_level
 -- The same, of one priority only.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits,
+    jobs.rank
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
-ORDER BY jobs.seq
+ORDER BY jobs.rank, jobs.seq
 LIMIT ?;
 
 -- name: lease
