@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from .result import Result
     from .tasks import Task
 
-__all__ = ["TaskContext", "TaskLog", "active_context", "current_app", "current_task"]
+__all__ = [
+    "CoroutineContext",
+    "TaskContext",
+    "TaskLog",
+    "active_context",
+    "current_app",
+    "current_task",
+]
 
 active_context: ContextVar[TaskContext | None] = ContextVar("taskmq_context", default=None)
 """The context of the task that runs in this thread or coroutine; set by the executor."""
@@ -41,7 +48,7 @@ class TaskContext:
 
     ``attempt`` counts from 1 and is raised by retries; ``deliveries`` counts hand-outs;
     ``deadline`` is the epoch second by which the task should have finished (``None`` without a
-    timeout): sync code is not interrupted, it looks at `remaining` itself.
+    timeout): sync code in a thread is not interrupted, it looks at `remaining` itself.
 
     ``cancelled`` turns true when the job was revoked, or when its lease was lost: then
     ``lease_lost`` is true as well, the job belongs to another worker, and whatever becomes of it
@@ -148,6 +155,30 @@ class TaskContext:
             raise JobCancelled(f"the lease of job {self.id} was lost: it runs elsewhere")
         if self.cancelled:
             raise JobCancelled(f"job {self.id} was cancelled")
+
+
+class CoroutineContext(TaskContext):
+    """That of a coroutine, which can be interrupted: ``on_cancel`` is called, in the thread that
+    sets it, when ``cancelled`` turns true."""
+
+    __slots__ = ("_cancelled", "on_cancel")
+
+    on_cancel: Callable[[], None] | None
+    _cancelled: bool
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    @cancelled.setter
+    def cancelled(self, value: bool) -> None:
+        if not value:  # when it is made
+            self._cancelled, self.on_cancel = False, None
+            return
+        self._cancelled, before = True, self._cancelled
+        call = self.on_cancel
+        if call is not None and not before:
+            call()
 
 
 class TaskLog:

@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from .codec import Payload
-from .context import TaskContext, active_context
+from .context import CoroutineContext, TaskContext, active_context
 from .envelope import Envelope, extract, load
 from .errors import (
     ControlSignal,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .app import App
     from .tasks import Task
 
-__all__ = ["Executor", "Outcome", "park_delay"]
+__all__ = ["Attempt", "Executor", "Leash", "Outcome", "park_delay"]
 
 logger = logging.getLogger("taskmq.executor")
 
@@ -65,10 +65,32 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     runtime: float = 0.0
 
 
+class Attempt(msgspec.Struct):
+    """A delivery that can be run: its task is known here and its arguments fit."""
+
+    delivery: Delivery
+    envelope: Envelope
+    task: Task[..., Any]
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+
+
+class Leash(Protocol):
+    """How a coroutine is interrupted from outside, and why that was."""
+
+    def hold(self, context: CoroutineContext) -> AbstractContextManager[None]:
+        """While the body runs: interrupt it when ``context`` says so, or its time is over."""
+
+    def explain(self, error: BaseException) -> BaseException:
+        """What ``error`` stands for, which came out of the body."""
+
+
 class Executor:
     """Runs deliveries of one app on behalf of one worker. Safe to use from several threads.
 
-    A coroutine function runs in an event loop of its own, which ends with it.
+    `execute` is `admit` and then `run`. Where an event loop runs already, the task of an attempt
+    that is ``async def`` is awaited there, with `run_async`; by `run`, in an event loop of its
+    own, which ends with it. Nothing else differs.
 
     ``extend`` renews one lease on request of a task. ``running`` maps job ids to the contexts of
     what runs now, so that the worker can tell a task that it was cancelled. ``interrupt`` wraps
@@ -97,6 +119,11 @@ class Executor:
     def execute(self, delivery: Delivery) -> Outcome:
         """Run one delivery to its end. Never raises on account of a task or a message; only a
         ``KeyboardInterrupt`` passes."""
+        attempt = self.admit(delivery)
+        return attempt if isinstance(attempt, Outcome) else self.run(attempt)
+
+    def admit(self, delivery: Delivery) -> Attempt | Outcome:
+        """What is to be run, or what becomes of a delivery that cannot be."""
         try:
             envelope = load(delivery.envelope)
         except MalformedEnvelope as error:
@@ -118,7 +145,7 @@ class Executor:
             return self._park(delivery, "undecodable_arguments", envelope)
         except TypeError:
             return self._park(delivery, "arguments_do_not_fit", envelope)
-        return self._run(delivery, envelope, task, args, kwargs)
+        return Attempt(delivery, envelope, task, args, kwargs)
 
     def conclude(
         self, delivery: Delivery, cause: Interrupted | JobCancelled, runtime: float
@@ -136,10 +163,8 @@ class Executor:
         state: JobState | None = None
         if isinstance(cause, WorkerLost):
             settlement, state = self._on_loss(cause, delivery, envelope, task, context)
-        elif isinstance(cause, JobCancelled):
-            settlement = self._on_signal(cause, delivery, envelope, task, context)
         else:
-            settlement = self._on_error(cause, delivery, envelope, task, context)
+            settlement = self._on_raise(cause, delivery, envelope, task, context)
         _call_hook(task, "after_return", context, state or _state_after(settlement))
         if self._emitter.active:
             self._report(settlement, delivery, envelope, runtime, reason="revoked")
@@ -187,14 +212,9 @@ class Executor:
 
     # -- the task ----------------------------------------------------------------------------
 
-    def _run(
-        self,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-    ) -> Outcome:
+    def run(self, attempt: Attempt) -> Outcome:
+        """Run the task in this thread. Raises as `execute` does."""
+        delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
         context = TaskContext(
             self._app,
             delivery,
@@ -212,33 +232,74 @@ class Executor:
             if task.hooks:
                 _before(task, context)
             if envelope.timeout is None or self._interrupt is None:
-                result = task.body(*args, **kwargs)
+                result = task.body(*attempt.args, **attempt.kwargs)
             else:
                 with self._interrupt(envelope.timeout):
-                    result = task.body(*args, **kwargs)
+                    result = task.body(*attempt.args, **attempt.kwargs)
             if task.is_async:
                 result = _complete(result)
             settlement = self._on_result(result, delivery, envelope, task, context)
-        except ControlSignal as signal:
-            settlement = self._on_signal(signal, delivery, envelope, task, context)
         except KeyboardInterrupt:
             raise  # of whoever sits at the terminal, not of the task
         except BaseException as error:
-            if _did_not_fit(error, task, args, kwargs):
+            if _did_not_fit(error, attempt):
                 return self._park(delivery, "arguments_do_not_fit", envelope)
-            settlement = self._on_error(error, delivery, envelope, task, context)
+            settlement = self._on_raise(error, delivery, envelope, task, context)
         finally:
             runtime = self._clock.monotonic() - started
             active_context.reset(token)
             self.running.pop(delivery.job_id, None)
-        if task.hooks:
-            _call_hook(task, "after_return", context, _state_after(settlement))
+        if task.hooks or self._emitter.active:
+            self._tell(settlement, attempt, context, runtime)
+        return Outcome(settlement, runtime)
+
+    async def run_async(self, attempt: Attempt, leash: Leash) -> Outcome:
+        """`run`, with the task awaited and ``leash`` to interrupt it. In an ``asyncio.Task`` of
+        its own: what the context is for `current_task` is never taken back there."""
+        delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
+        context = CoroutineContext(
+            self._app,
+            delivery,
+            envelope,
+            worker=self._worker,
+            clock=self._clock,
+            extend=self._extend,
+        )
         if self._emitter.active:
-            reason = "lease_lost" if context.lease_lost else "revoked"
-            self._report(settlement, delivery, envelope, runtime, reason=reason)
+            self._emit(JobStarted, delivery, envelope, attempt=delivery.attempt)
+        self.running[delivery.job_id] = context
+        active_context.set(context)
+        started = self._clock.monotonic()
+        try:
+            if task.hooks:
+                _before(task, context)
+            with leash.hold(context):
+                result = await task.body(*attempt.args, **attempt.kwargs)
+            settlement = self._on_result(result, delivery, envelope, task, context)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if _did_not_fit(error, attempt):
+                return self._park(delivery, "arguments_do_not_fit", envelope)
+            settlement = self._on_raise(leash.explain(error), delivery, envelope, task, context)
+        finally:
+            runtime = self._clock.monotonic() - started
+            self.running.pop(delivery.job_id, None)
+        if task.hooks or self._emitter.active:
+            self._tell(settlement, attempt, context, runtime)
         return Outcome(settlement, runtime)
 
     # -- after the task ----------------------------------------------------------------------
+
+    def _tell(
+        self, settlement: Settlement, attempt: Attempt, context: TaskContext, runtime: float
+    ) -> None:
+        """The last hook, and the events."""
+        if attempt.task.hooks:
+            _call_hook(attempt.task, "after_return", context, _state_after(settlement))
+        if self._emitter.active:
+            reason = "lease_lost" if context.lease_lost else "revoked"
+            self._report(settlement, attempt.delivery, attempt.envelope, runtime, reason=reason)
 
     def _on_result(
         self,
@@ -263,6 +324,18 @@ class Executor:
         if result is None:
             return NULL
         return self._codecs.encode(result, envelope.codec)
+
+    def _on_raise(
+        self,
+        error: BaseException,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+    ) -> Settlement:
+        if isinstance(error, ControlSignal):
+            return self._on_signal(error, delivery, envelope, task, context)
+        return self._on_error(error, delivery, envelope, task, context)
 
     def _on_signal(
         self,
@@ -413,9 +486,7 @@ def park_delay(parked_at: float | None, now: float) -> float:
     return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
 
 
-def _did_not_fit(
-    error: BaseException, task: Task[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> bool:
+def _did_not_fit(error: BaseException, attempt: Attempt) -> bool:
     """Whether the call itself failed, not the body: checked only when a TypeError came without
     any frame of the body, so that a call that fits costs nothing."""
     if not isinstance(error, TypeError) or error.__traceback__ is None:
@@ -423,7 +494,7 @@ def _did_not_fit(
     if error.__traceback__.tb_next is not None:
         return False
     try:
-        task.check(args, kwargs)
+        attempt.task.check(attempt.args, attempt.kwargs)
     except TypeError:
         return True
     return False
