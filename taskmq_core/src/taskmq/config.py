@@ -109,7 +109,11 @@ class Config:
     """Declared queues; a queue that is not declared exists all the same, with weight 1."""
     concurrency: int = 4
     """Slots of a worker: how many jobs it runs at once."""
-    pool: Literal["solo", "threads", "processes"] = "threads"
+    pool: Literal["solo", "threads", "processes", "asyncio"] = "threads"
+    event_loop: Literal["asyncio", "uvloop"] = "asyncio"
+    """Whose loop the asyncio pool runs; ``uvloop`` has to be installed."""
+    unsupported_limits: Literal["refuse", "warn"] = "refuse"
+    """What a worker does about a task with a ``hard_timeout`` if its pool can kill nothing."""
     start_method: Literal["fork", "forkserver", "spawn"] | None = None
     """How the processes pool makes its children. ``None``: ``fork`` where that is safe (nothing
     but the main thread runs when the worker starts), else ``forkserver``."""
@@ -276,7 +280,9 @@ _CHECKS: dict[str, Check] = {
     "default_queue": name_of,
     "queues": _queues,
     "concurrency": count,
-    "pool": one_of("solo", "threads", "processes"),
+    "pool": one_of("solo", "threads", "processes", "asyncio"),
+    "event_loop": one_of("asyncio", "uvloop"),
+    "unsupported_limits": one_of("refuse", "warn"),
     "start_method": optional(one_of("fork", "forkserver", "spawn")),
     "max_jobs_per_child": optional(count),
     "max_memory_per_child": optional(count),

@@ -172,7 +172,7 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
         "-Q", "--queues", type=_names, metavar="NAMES", help="queues to serve, e.g. email,default"
     )
     parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="jobs at once")
-    parser.add_argument("-P", "--pool", metavar="POOL", help="solo, threads or processes")
+    parser.add_argument("-P", "--pool", metavar="POOL", help="solo, threads, processes or asyncio")
     _children_arguments(parser)
     parser.add_argument("-n", "--name", help="the worker's name, for people")
     parser.add_argument(

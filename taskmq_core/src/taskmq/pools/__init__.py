@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Callable
 
 from taskmq.errors import ConfigError
 
+from .aio import AsyncioPool
 from .base import Done, Execute, Pool, RunningJob, Setting
 from .solo import SoloPool
 from .threads import ThreadPool
 
 __all__ = [
     "POOLS",
+    "AsyncioPool",
     "Done",
     "Execute",
     "Pool",
@@ -24,20 +27,36 @@ __all__ = [
 ]
 
 POOLS: dict[str, Callable[[int], Pool]] = {"solo": SoloPool, "threads": ThreadPool}
-PROCESSES = "processes"
+ASYNCIO, PROCESSES = "asyncio", "processes"
 
 
 def make_pool(kind: str, concurrency: int, setting: Setting | None = None) -> Pool:
     """A pool by its name in the configuration. Raises `ConfigError` for an unknown one.
 
-    ``setting`` is for pools that bring what they run into other processes.
+    ``setting`` is for pools that need to know more of what they run.
     """
     if kind == PROCESSES and setting is not None:
         return _process_pool(concurrency, setting)
+    if kind == ASYNCIO and setting is not None and setting.executor is not None:
+        factory = _event_loop_factory(setting.config.event_loop)
+        return AsyncioPool(concurrency, setting.executor, factory)
     try:
         return POOLS[kind](concurrency)
     except KeyError:
         raise ConfigError(f"no pool {kind!r} (there are: {', '.join(POOLS)})") from None
+
+
+def _event_loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    if kind == "asyncio":
+        return asyncio.new_event_loop
+    try:
+        module = importlib.import_module(kind)
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"event_loop {kind!r} is not installed: pip install 'taskmq-py[{kind}]'"
+        ) from None
+    factory: Callable[[], asyncio.AbstractEventLoop] = module.new_event_loop
+    return factory
 
 
 def _process_pool(concurrency: int, setting: Setting) -> Pool:

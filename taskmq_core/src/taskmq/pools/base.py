@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from taskmq.errors import ConfigError
-from taskmq.executor import Outcome
+from taskmq.executor import Executor, Outcome
 from taskmq.transport import Delivery, Nack
 
 if TYPE_CHECKING:
@@ -40,12 +40,16 @@ Done = Callable[[Outcome], None]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Whose jobs a pool runs, for one that has to explain it to other processes."""
+    """Whose jobs a pool runs, for one that has to explain it to other processes.
+
+    ``executor`` runs them in this process.
+    """
 
     app: App
     config: Config
     worker: str
     hooks: Sequence[WorkerHook] = ()
+    executor: Executor | None = None
 
 
 class RunningJob(Protocol):

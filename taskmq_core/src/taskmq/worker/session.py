@@ -59,16 +59,16 @@ class Session:
         pace: Pace = REAL,
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
-        setting = Setting(app, config, name, hooks)
+        self._executor = Executor(app, worker=name, extend=self._extend)
+        setting = Setting(app, config, name, hooks, self._executor)
         slots = config.concurrency if config.autoscale is None else config.autoscale[0]
         self.pool = make_pool(config.pool, slots, setting)
         if config.autoscale is not None and not self.pool.has_children:
             raise ConfigError(f"autoscale wants the processes pool: {config.pool!r} cannot change")
-        refuse_coroutines(app, self.pool, config.pool)
+        refuse_unsuited(app, self.pool, config)
         self._transport = transport = app.transport
         self._inbox = inbox
         self._setting = setting
-        self._executor = Executor(app, worker=name, extend=self._extend)
         elsewhere = self.pool.remote
         self._running: Mapping[str, RunningJob] = (
             self._executor.running if elsewhere is None else elsewhere
@@ -219,11 +219,28 @@ class Session:
         return len(self._running), self.fetcher.tally.processed
 
 
-def refuse_coroutines(app: App, pool: Pool, kind: str) -> None:
-    """Raises `ConfigError` for a task that the pool cannot run."""
+def refuse_unsuited(app: App, pool: Pool, config: Config) -> None:
+    """Raises `ConfigError` for a task that the pool cannot run, or whose limit it cannot keep."""
+    unlimited = []
     for task in app.tasks:
         if task.is_async and not pool.runs_coroutines:
             raise ConfigError(
-                f"task {task.name!r} is async def, which the {kind} pool cannot run: "
-                "make it a plain function (asyncio.run inside it works)"
+                f"task {task.name!r} is async def, which the {config.pool} pool cannot run: use "
+                "pool='asyncio', or make it a plain function (asyncio.run inside it works)"
             )
+        if task.policy.hard_timeout is not None and not pool.has_children:
+            unlimited.append(task)
+    if not unlimited:
+        return
+    if config.unsupported_limits == "refuse":
+        raise ConfigError(
+            f"task {unlimited[0].name!r} has a hard_timeout, and the {config.pool} pool can kill "
+            "nothing: use pool='processes', or unsupported_limits='warn' to go without the limit"
+        )
+    names = ", ".join(repr(task.name) for task in unlimited)
+    logger.warning(
+        "hard_timeout has NO EFFECT in the %s pool, which can kill nothing: task %s may run for "
+        "ever (pool='processes' ends it)",
+        config.pool,
+        names,
+    )
