@@ -157,6 +157,7 @@ class Agreement(RuleBasedStateMachine):
         limit=st.integers(0, 6),
         lease=st.sampled_from([2.0, 30.0]),
         worker=st.sampled_from(["w", "v"]),
+        quotas=st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=2),
     )
     def exchange(
         self,
@@ -165,8 +166,9 @@ class Agreement(RuleBasedStateMachine):
         limit: int,
         lease: float,
         worker: str,
+        quotas: dict[str, int],
     ) -> None:
-        wanted = Reservation(queues=queues, worker=worker, lease=lease, limit=limit)
+        wanted = Reservation(queues=queues, worker=worker, lease=lease, limit=limit, quotas=quotas)
         ours, theirs = self._settlements(settling)
         expected, actual = self.model.exchange(ours, wanted), self.real.exchange(theirs, wanted)
         assert list(actual.settled) == list(expected.settled)

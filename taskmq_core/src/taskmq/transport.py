@@ -124,12 +124,17 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker asks for. ``queues`` maps each queue to its weight; ``limit`` 0 only looks."""
+    """What a worker asks for. ``queues`` maps each queue to its weight; ``limit`` 0 only looks.
+
+    ``quotas`` says how many of the deliveries may be of one queue, where that is less. Of a queue
+    whose quota is used up nothing counts as waiting (`Exchange.waiting_priority`).
+    """
 
     queues: Mapping[str, int]
     worker: str
     lease: float
     limit: int
+    quotas: Mapping[str, int] = {}
 
 
 class Ack(msgspec.Struct, frozen=True):

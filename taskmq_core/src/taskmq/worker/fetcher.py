@@ -14,6 +14,7 @@ from .backoff import Backoff
 from .lease import LeaseKeeper
 from .pace import REAL, Pace
 from .pulse import Place, Pulse
+from .quotas import Quotas
 from .report import Tally
 
 __all__ = ["Fetcher"]
@@ -49,6 +50,7 @@ class Fetcher:
         self._transport = app.transport
         self._worker = worker
         self._queues = queues
+        self._quotas = Quotas(queues, app.config.queues)
         self._lease = lease
         self._keeper = keeper
         self._monotonic = pace.monotonic
@@ -65,6 +67,7 @@ class Fetcher:
         nothing). ``None`` if the store did not answer. Raises `StoreCorrupt`, `SchemaMismatch`.
         """
         settlements, self.unsent = self.unsent, []
+        self._quotas.let_go(settlement.delivery for settlement in settlements)
         reservation = None if limit is None else self._reservation(limit)
         self._keeper.let_go(settlements)
         try:
@@ -86,6 +89,7 @@ class Fetcher:
             self._account(settlements, answer.settled)
         if answer.deliveries:
             self._keeper.hold(answer.deliveries)
+            self._quotas.hold(answer.deliveries)
         if answer.dropped:
             self._report_dropped(answer.dropped)
         return answer
@@ -98,7 +102,13 @@ class Fetcher:
             self.pulse.at(Place.WORKING)
 
     def _reservation(self, limit: int) -> Reservation:
-        return Reservation(queues=self._queues, worker=self._worker, lease=self._lease, limit=limit)
+        return Reservation(
+            queues=self._queues,
+            worker=self._worker,
+            lease=self._lease,
+            limit=limit,
+            quotas=self._quotas.left(),
+        )
 
     def _account(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
         if settled.count(Settled.LEASE_LOST):
@@ -134,6 +144,7 @@ class Fetcher:
         """Nothing happened: hold on to the leases and say it all again next time."""
         self.unsent = settlements + self.unsent
         self._keeper.hold(settlement.delivery for settlement in settlements)
+        self._quotas.hold(settlement.delivery for settlement in settlements)
 
     def _failed(self, error: Exception) -> None:
         delay = self._backoff.next()

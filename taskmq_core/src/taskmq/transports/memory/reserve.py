@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from taskmq.states import Event
@@ -18,7 +19,15 @@ from .ordered import Ordered
 from .settle import lose
 from .store import Store
 
-__all__ = ["drop_expired", "reclaim", "reclaim_from", "reserve", "tidy", "top_priority"]
+__all__ = [
+    "drop_expired",
+    "open_queues",
+    "reclaim",
+    "reclaim_from",
+    "reserve",
+    "tidy",
+    "top_priority",
+]
 
 
 def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:
@@ -86,10 +95,14 @@ def _reserve_ready(
     now: float,
 ) -> None:
     while (left := wanted.limit - len(deliveries)) > 0:
-        priority = top_priority(store, wanted.queues)
+        quotas = quotas_left(wanted, deliveries)
+        priority = top_priority(store, open_queues(wanted, deliveries))
         if priority is None:
             break
-        shares = turns.share(_available(store, wanted.queues, priority), wanted.queues, left)
+        available = _available(store, wanted.queues, priority)
+        for queue, quota in quotas.items():
+            available[queue] = min(available.get(queue, 0), quota)
+        shares = turns.share(available, wanted.queues, left)
         for queue, count in shares.items():
             jobs = _take(store, gates, store.lanes[queue].ready[priority], count, now)
             deliveries += [_lease(store, job, wanted, now) for job in jobs]
@@ -109,6 +122,24 @@ def _take(store: Store, gates: Gates, line: Ordered, count: int, now: float) -> 
         else:
             store.hold(job, gate, now)
     return taken
+
+
+def quotas_left(wanted: Reservation, deliveries: Iterable[Delivery]) -> dict[str, int]:
+    """How many more may be of each queue that has a quota."""
+    if not wanted.quotas:
+        return {}
+    taken = Counter(delivery.queue for delivery in deliveries)
+    return {
+        queue: quota - taken[queue]
+        for queue, quota in wanted.quotas.items()
+        if queue in wanted.queues
+    }
+
+
+def open_queues(wanted: Reservation, deliveries: Iterable[Delivery]) -> list[str]:
+    """The queues whose quota is not used up."""
+    quotas = quotas_left(wanted, deliveries)
+    return [queue for queue in wanted.queues if quotas.get(queue, 1) > 0]
 
 
 def top_priority(store: Store, queues: Iterable[str]) -> int | None:

@@ -29,7 +29,7 @@ from . import dependencies, endings, upkeep
 from .enqueue import enqueue
 from .gates import refill
 from .listener import MemoryListener
-from .reserve import reclaim_from, reserve, tidy, top_priority
+from .reserve import open_queues, reclaim_from, reserve, tidy, top_priority
 from .settle import settle
 from .store import Lease, Store
 
@@ -111,7 +111,7 @@ class MemoryTransport:
             deliveries=deliveries,
             dropped=dropped,
             next_due_at=min((at for at in due if at is not None), default=None),
-            waiting_priority=top_priority(store, queues),
+            waiting_priority=top_priority(store, open_queues(reservation, deliveries)),
         )
 
     def reserve(self, reservation: Reservation) -> Sequence[Delivery]:

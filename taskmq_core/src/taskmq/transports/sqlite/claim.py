@@ -16,7 +16,7 @@ from .rows import json_of, json_of_numbers
 from .statements import GATES
 from .statements import RESERVE as SQL
 
-__all__ = ["Claim", "highest"]
+__all__ = ["Claim", "highest", "without_used_up"]
 
 CHUNK = 200
 """How many jobs to look at next when limits have kept some from running."""
@@ -42,6 +42,7 @@ class Claim:
         self._now = now
         self._gates: Gates | None = None  # until a job with limits is seen
         self._held = 0
+        self._quotas = dict(wanted.quotas)
 
     @property
     def has_moved_others(self) -> bool:
@@ -55,7 +56,7 @@ class Claim:
 
     def run(self, tops: Tops) -> Tops:
         """Lease jobs, level by level; the tops that are left."""
-        tops = self._lease_ready(tops)
+        tops = self._lease_ready(without_used_up(tops, self._quotas))
         while self._gates is not None and self._gates.refill():
             tops = self._tops()
             if self._left < 1 or self.is_unfinished:
@@ -68,7 +69,8 @@ class Claim:
         return self._wanted.limit - len(self.deliveries)
 
     def _tops(self) -> Tops:
-        return dict(self._connection.execute(SQL["tops"], (json_of(self._wanted.queues),)))
+        tops = dict(self._connection.execute(SQL["tops"], (json_of(self._wanted.queues),)))
+        return without_used_up(tops, self._quotas)
 
     def _lease_ready(self, tops: Tops) -> Tops:
         while self._left > 0 and highest(tops) is not None and not self.is_unfinished:
@@ -86,17 +88,20 @@ class Claim:
         """What to take next: (queue, priority or ``None`` for any, how many)."""
         limit = self._left
         if len(tops) == 1:
-            return [(queue, None, limit) for queue in tops]
+            return [(queue, None, self._at_most(queue, limit)) for queue in tops]
         top = highest(tops)
         level = [queue for queue, priority in tops.items() if priority == top]
         if len(level) == 1:
-            return [(level[0], top, limit)]
-        available = {
-            queue: self._connection.execute(SQL["available"], (queue, top, limit)).fetchone()[0]
-            for queue in level
-        }
+            return [(level[0], top, self._at_most(level[0], limit))]
+        available = {}
+        for queue in level:
+            values = (queue, top, self._at_most(queue, limit))
+            available[queue] = self._connection.execute(SQL["available"], values).fetchone()[0]
         shares = self._turns.share(available, self._wanted.queues, limit)
         return [(queue, top, count) for queue, count in shares.items()]
+
+    def _at_most(self, queue: str, count: int) -> int:
+        return min(count, self._quotas[queue]) if queue in self._quotas else count
 
     def _take(self, queue: str, level: int | None, count: int) -> None:
         """Lease the first jobs of a queue that may run, up to ``count``."""
@@ -106,6 +111,8 @@ class Claim:
             passed = self._pass(queue, rows, count)
             self._lease(queue, passed)
             count -= len(passed)
+            if queue in self._quotas:
+                self._quotas[queue] -= len(passed)
             if len(rows) < size:
                 break
             size = max(count, CHUNK)
@@ -165,6 +172,13 @@ class Claim:
             )
             for row in rows
         ]
+
+
+def without_used_up(tops: Tops, quotas: Mapping[str, int]) -> Tops:
+    """The same, where nothing is ready in a queue of which no more may be had."""
+    if not quotas:
+        return tops
+    return {queue: top if quotas.get(queue, 1) > 0 else None for queue, top in tops.items()}
 
 
 def highest(tops: Tops) -> int | None:

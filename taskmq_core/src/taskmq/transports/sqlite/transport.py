@@ -24,6 +24,7 @@ from taskmq.transport import (
 from taskmq.turns import Turns
 
 from . import query, registry, upkeep
+from .claim import highest, without_used_up
 from .database import Database
 from .enqueue import enqueue
 from .listener import Hub
@@ -85,8 +86,9 @@ class SqliteTransport:
                 return Exchange()
             # Look first: a worker that finds nothing does not write, nor wait for one who does.
             found = self._database.read(survey, reservation.queues)
-            if not found.is_untidy(now) and (found.top is None or reservation.limit < 1):
-                return Exchange(next_due_at=found.next_due_at, waiting_priority=found.top)
+            top = highest(without_used_up(found.tops, reservation.quotas))
+            if not found.is_untidy(now) and (top is None or reservation.limit < 1):
+                return Exchange(next_due_at=found.next_due_at, waiting_priority=top)
         return self._database.write(_exchange, self._turns, settlements, reservation, now)
 
     def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
