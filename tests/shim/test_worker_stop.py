@@ -105,14 +105,14 @@ def test_three_interrupts_leave_even_a_task_in_the_main_thread(slow: Callable[..
 def test_a_killed_workers_task_runs_again_in_the_next_and_none_is_lost(
     slow: Callable[..., Any], program: Any, tmp_path: Path
 ) -> None:
-    first, sent = slow("-c", "1", TASKMQ_LEASE="1")
+    first, sent = slow("-c", "1", "-P", "threads", TASKMQ_LEASE="1")
     ids = program.ask("""
         import json; from proj import add
         print(json.dumps([add.delay(n, n).id for n in range(20)]))
     """)
     first.kill()
     (tmp_path / "go").touch()
-    second = program.ready_worker(TASKMQ_LEASE="1")
+    second = program.ready_worker("-P", "threads", TASKMQ_LEASE="1")
     results = program.ask(f"""
         import json; from proj import app
         print(json.dumps([app.AsyncResult(one).get(timeout=15) for one in {[sent, *ids]!r}]))

@@ -293,9 +293,10 @@ class AsyncResult(ResultBase):
         wait: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """Take the task out: it will not start. One that runs already is asked to stop."""
+        """Take the task out: it will not start. One that runs already is asked to stop, or with
+        ``terminate`` its process is killed."""
         with properly_configured():
-            revoke(self.app, [self.id])
+            revoke(self.app, [self.id], terminate=terminate)
 
     # -- relatives ---------------------------------------------------------------------------
 

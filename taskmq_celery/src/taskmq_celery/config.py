@@ -134,7 +134,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 _POOL = "the engine's pools work differently"
 _BROKER = "belongs to the connection to a message broker"
-_LIMIT = "a running task is not interrupted: it runs in a thread"
+_CHILD = "there are no child processes: it counts in `prefork` only"
 _PREFETCH = "the worker decides by itself how much it takes in advance"
 
 NOT_USED: Mapping[str, str] = {
@@ -170,8 +170,8 @@ NOT_USED: Mapping[str, str] = {
     "task_reject_on_worker_lost": "a job whose worker was lost is always run again",
     "task_remote_tracebacks": "remote tracebacks are always kept, as text",
     "task_default_rate_limit": "rate limits are not supported yet",
-    "task_soft_time_limit": _LIMIT,
-    "task_time_limit": _LIMIT,
+    "task_soft_time_limit": _CHILD,
+    "task_time_limit": _CHILD,
     "task_send_sent_event": "events are not supported yet",
     "worker_send_task_events": "events are not supported yet",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
@@ -182,8 +182,8 @@ NOT_USED: Mapping[str, str] = {
     "worker_enable_prefetch_count_reduction": _PREFETCH,
     "worker_eta_task_limit": "delayed jobs stay in the store until they are due",
     "worker_lost_wait": _POOL,
-    "worker_max_memory_per_child": _POOL,
-    "worker_max_tasks_per_child": _POOL,
+    "worker_max_memory_per_child": _CHILD,
+    "worker_max_tasks_per_child": _CHILD,
     "worker_pool_putlocks": _POOL,
     "worker_pool_restarts": _POOL,
     "worker_pool_start_method": _POOL,

@@ -7,12 +7,14 @@ whose body is `taskmq_celery.lifecycle.run_job`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
+from billiard.exceptions import SoftTimeLimitExceeded
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.serialization import registry
 
@@ -25,6 +27,9 @@ from .lifecycle import run_job
 from .message import waits_longer
 
 __all__ = ["CeleryJob", "close_engine", "engine_for", "job_named", "register_task", "translated"]
+
+
+logger = logging.getLogger("celery.worker.request")
 
 
 class CeleryJob(taskmq.Task[..., Any]):
@@ -45,9 +50,22 @@ class CeleryJob(taskmq.Task[..., Any]):
         # Looked up at every run: a task may be registered again, and its class be patched.
         return run_job(self._celery_app._tasks[self.name], ctx, args, kwargs)
 
+    def on_failure(self, ctx: taskmq.TaskContext, error: BaseException) -> None:
+        # The tracer has told of every other failure, in the process where the task ran.
+        if isinstance(error, errors.HardTimeLimit):
+            logger.error(
+                "Hard time limit (%ss) exceeded for %s[%s]", f"{error.seconds:g}", self.name, ctx.id
+            )
+
 
 class CeleryEngine(taskmq.App):
     """The engine's side of one Celery app."""
+
+    @staticmethod
+    def soft_limit_error(text: str) -> Exception:
+        """What Celery's users catch; they know it without arguments."""
+        error: Exception = SoftTimeLimitExceeded()
+        return error
 
     def __init__(self, app: Any, config: taskmq.Config, transport: taskmq.Transport | None) -> None:
         super().__init__(config, transport=transport)

@@ -110,6 +110,7 @@ def call_of(
             headers[RELATIVE] = {**relative, "after": after[0].job}
         eta = None if "countdown" in relative else eta
         expires = None if "expires" in relative else expires
+    hard, soft = _limits(message.headers.get("timelimit"))
     return taskmq.Call(
         task,
         tuple(message.args),
@@ -119,6 +120,8 @@ def call_of(
             queue=message.queue,
             eta=eta,
             expires=expires,
+            timeout=soft,
+            hard_timeout=hard,
             priority=_priority(message.priority),
             headers=headers,
             ack=message.ack,
@@ -152,6 +155,12 @@ def _packed(message: Message) -> dict[str, Any]:
     if message.errbacks:
         headers[ERRBACKS] = dumps(message.errbacks)
     return headers
+
+
+def _limits(limits: Any) -> tuple[float | None, float | None]:
+    """(hard, soft) in seconds. 0 is none, as is a soft one that the hard one comes before."""
+    hard, soft = (float(limit) if limit else None for limit in limits or (None, None))
+    return hard, None if hard and soft and soft >= hard else soft
 
 
 def _priority(priority: Any) -> int | None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from billiard.exceptions import WorkerLostError
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from kombu.exceptions import EncodeError
 
 import taskmq
@@ -89,10 +89,10 @@ def forget(app: Any, task_id: str) -> None:
             transport.bury([task_id])
 
 
-def revoke(app: Any, task_ids: list[str]) -> list[bool]:
+def revoke(app: Any, task_ids: list[str], *, terminate: bool = False) -> list[bool]:
     """Take tasks out; see `taskmq.Result.revoke`."""
     with translated():
-        return engine_for(app).transport.revoke(task_ids)
+        return engine_for(app).transport.revoke(task_ids, terminate=terminate)
 
 
 # -- one record ----------------------------------------------------------------------------------
@@ -206,6 +206,9 @@ def rebuilt(failure: Failure) -> BaseException:
     """
     if failure.type == "taskmq.errors.EncodeError":
         return EncodeError(failure.message)
+    if failure.type == "taskmq.errors.HardTimeLimit":
+        over: BaseException = TimeLimitExceeded(_literal(failure.args[-1]))
+        return over
     kind = _class_named(failure.type)
     arguments = tuple(_literal(text) for text in failure.args)
     made = _made(kind, arguments)

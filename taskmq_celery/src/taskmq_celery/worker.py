@@ -27,13 +27,16 @@ HEARTBEAT = 10.0
 POOLS = {
     "solo": "solo",
     "threads": "threads",
-    "prefork": "threads",
-    "processes": "threads",
+    "prefork": "processes",
+    "processes": "processes",
     "eventlet": "threads",
     "gevent": "threads",
     "custom": "threads",
 }
 """The engine's pool for each of Celery's names."""
+
+
+PROCESSES = "processes"
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,12 @@ class WorkerObserver(Protocol):
     def on_stopped(self) -> None:
         """Nothing runs any more."""
 
+    def on_child_start(self) -> None:
+        """In a child process, before its first job."""
+
+    def on_child_stop(self) -> None:
+        """In a child process, after its last."""
+
 
 def lease_settings(conf: Any) -> dict[str, float]:
     """How long a worker that fell silent keeps its jobs, in seconds, if somebody has said so.
@@ -141,10 +150,17 @@ class EngineWorker:
     """
 
     def __init__(self, celery_app: Any, plan: WorkerPlan, observer: WorkerObserver) -> None:
+        pool = POOLS.get(plan.pool, "threads")
+        if pool == PROCESSES and not engine_for(celery_app).transport.capabilities.shared:
+            pool = "threads"  # a child would publish into a store of its own
+            logger.info(
+                "Pool %s: the broker is of this process alone; tasks run in threads", plan.pool
+            )
         self.engine = engine_for(
             celery_app,
             concurrency=plan.concurrency,
-            pool=POOLS.get(plan.pool, "threads"),
+            pool=pool,
+            start_method="fork" if pool == PROCESSES else None,
             **({} if plan.prefetch is None else {"prefetch": plan.prefetch}),
             **lease_settings(celery_app.conf),
             **plan.settings,
@@ -197,6 +213,14 @@ class _Hook(WorkerHook):
 
     def on_stop(self, worker: Worker, report: WorkerReport) -> None:
         self._observer.on_stopped()
+
+    def on_child_start(self, app: App) -> None:
+        if app.config.pool == PROCESSES:
+            self._observer.on_child_start()
+
+    def on_child_stop(self, app: App) -> None:
+        if app.config.pool == PROCESSES:
+            self._observer.on_child_stop()
 
     def _received(self, worker: str) -> Callable[[Delivery], Received | None]:
         def unpack(delivery: Delivery) -> Received | None:

@@ -137,27 +137,40 @@ class Worker(WorkController):
             threads = f"{self.concurrency} {pluralize(self.concurrency, 'thread')}"
             name, why = self.pool_cls.name, self.pool_cls.instead
             logger.info("Pool %s: %s; tasks run in %s", name, why, threads)
+        has_children = self.pool_cls.engine_pool == "processes"
         for option, why in NO_MEANING.items():
-            if self.options.get(option):
+            if self.options.get(option) and not (has_children and option in OF_CHILDREN):
                 logger.info("Option --%s: %s", option.replace("_", "-"), why)
         for setting, why in unused_settings(self.app.conf).items():
-            logger.info("Setting %s: %s", setting, why)
+            if not (has_children and setting in SETTINGS_OF_CHILDREN):
+                logger.info("Setting %s: %s", setting, why)
 
     def __str__(self) -> str:
         return self.hostname
 
 
+LIMIT_OPTION = "limits are set where a task is defined or sent (time_limit, soft_time_limit)"
+
 NO_MEANING = {
     "autoscale": "the number of slots is fixed; set it with --concurrency",
     "max_memory_per_child": "there are no child processes to replace",
     "max_tasks_per_child": "there are no child processes to replace",
-    "pool_start_method": "there are no child processes to start",
-    "soft_time_limit": "a thread cannot be interrupted; no time limit is applied",
+    "pool_start_method": "children are always forked",
+    "soft_time_limit": LIMIT_OPTION,
     "statedb": "revoked tasks are kept in the store",
     "task_events": "events are not sent yet",
-    "time_limit": "a thread cannot be interrupted; no time limit is applied",
+    "time_limit": LIMIT_OPTION,
 }
 """What this version accepts for the sake of existing command lines."""
+
+OF_CHILDREN = {"autoscale", "max_memory_per_child", "max_tasks_per_child"}
+SETTINGS_OF_CHILDREN = {
+    "task_soft_time_limit",
+    "task_time_limit",
+    "worker_max_memory_per_child",
+    "worker_max_tasks_per_child",
+}
+"""What has a meaning where tasks run in child processes."""
 
 
 def _say(message: str) -> None:

@@ -103,9 +103,14 @@ UNUSED = "Accepted; has no meaning in this version."
 @option(*("-E", "--task-events", "--events"), group=POOL, is_flag=True, default=None, help=UNUSED)
 @option("--time-limit", group=POOL, type=float, help=UNUSED)
 @option("--soft-time-limit", group=POOL, type=float, help=UNUSED)
-@option("--max-tasks-per-child", group=POOL, type=int, help=UNUSED)
+@option("--max-tasks-per-child", group=POOL, type=int, help="Replace a child after so many tasks.")
 @option("--pool-start-method", group=POOL, type=click.Choice(("fork", "spawn")), help=UNUSED)
-@option("--max-memory-per-child", group=POOL, type=int, help=UNUSED)
+@option(
+    "--max-memory-per-child",
+    group=POOL,
+    type=int,
+    help="Replace a child that has more KiB of memory.",
+)
 @option(
     *("--purge", "--discard"), group=QUEUES, is_flag=True, help="First delete all waiting tasks."
 )
@@ -116,7 +121,7 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("--without-mingle", group=FEATURES, is_flag=True, help=UNUSED)
 @option("--without-heartbeat", group=FEATURES, is_flag=True, help=UNUSED)
 @option("--heartbeat-interval", group=FEATURES, type=int, help=UNUSED)
-@option("--autoscale", group=FEATURES, type=AUTOSCALE, help=UNUSED)
+@option("--autoscale", group=FEATURES, type=AUTOSCALE, help="Most and least children, by the load.")
 @option("-B", "--beat", group=BEAT, is_flag=True, help="Refused: not part of this version yet.")
 @option("-s", "--schedule-filename", "--schedule", group=BEAT, help=UNUSED)
 @option("--scheduler", group=BEAT, help=UNUSED)

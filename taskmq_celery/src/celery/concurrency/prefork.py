@@ -1,15 +1,33 @@
-"""Tasks in child processes. Not in this version: they run in threads."""
+"""Tasks in child processes, the default."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+from typing import Any
+
+from celery import signals
+
 from .base import BasePool
 
-__all__ = ("TaskPool",)
+__all__ = ("TaskPool", "process_destructor", "process_initializer")
 
 
 class TaskPool(BasePool):
-    """Runs on the engine's threads."""
+    """Runs on the engine's processes pool: children are forked, and can be killed and replaced."""
 
     name = "prefork"
-    instead = "child processes are not available yet"
-    own_process = True
+    engine_pool = "processes"
+
+
+def process_initializer(app: Any, hostname: str) -> None:
+    """In a child, before its first task."""
+    process = multiprocessing.current_process()
+    process.name = f"ForkPoolWorker-{os.getpid()}"
+    app.loader.init_worker_process()
+    signals.worker_process_init.send(sender=None)
+
+
+def process_destructor(pid: int, exitcode: int) -> None:
+    """In a child, after its last."""
+    signals.worker_process_shutdown.send(sender=None, pid=pid, exitcode=exitcode)

@@ -9,6 +9,7 @@ from typing import Any
 
 from celery import concurrency, signals
 from celery.concurrency.base import BasePool
+from celery.concurrency.prefork import process_destructor, process_initializer
 from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
 from celery.platforms import EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
@@ -187,8 +188,22 @@ class WorkController:
             concurrency=slots,
             pool=self.pool_cls.engine_pool,
             prefetch=multiplier * slots if multiplier else None,
-            settings={"shutdown_timeout": FOREVER},
+            settings={"shutdown_timeout": FOREVER, **self._children()},
         )
+
+    def _children(self) -> dict[str, Any]:
+        """What the engine's processes pool is told."""
+        if self.pool_cls.engine_pool != "processes":
+            return {}
+        either, options = self.app.either, self.options
+        jobs = either("worker_max_tasks_per_child", options.get("max_tasks_per_child"))
+        kibibytes = either("worker_max_memory_per_child", options.get("max_memory_per_child"))
+        most, least = options.get("autoscale") or (0, 0)
+        return {
+            "max_jobs_per_child": int(jobs) if jobs else None,
+            "max_memory_per_child": int(kibibytes) * 1024 if kibibytes else None,
+            "autoscale": (max(1, int(least)), int(most)) if most else None,
+        }
 
     def stop(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
         """Finish what runs and stop. Returns at once; safe in a signal handler."""
@@ -254,6 +269,12 @@ class _Observer:
     @property
     def wants_received(self) -> bool:
         return strategy.is_heard()
+
+    def on_child_start(self) -> None:
+        process_initializer(self._controller.app, self._controller.hostname)
+
+    def on_child_stop(self) -> None:
+        process_destructor(os.getpid(), EX_OK)
 
     def on_received(self, jobs: Sequence[Received]) -> None:
         strategy.announce(self._controller.consumer, jobs)
