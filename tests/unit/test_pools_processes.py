@@ -2,6 +2,9 @@
 
 import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -168,3 +171,17 @@ def test_the_app_is_found_where_a_module_has_it() -> None:
     assert spec_of(app_of_this_module).endswith(":app_of_this_module")
     with pytest.raises(ConfigError, match="assign it to a variable"):
         spec_of(App(Config()))
+
+
+def test_the_app_of_a_program_that_imports_multiprocessing_is_found(tmp_path: Path) -> None:
+    """There the program is listed twice: as __main__ and as __mp_main__."""
+    program = tmp_path / "shop.py"
+    program.write_text(
+        "import multiprocessing\n"
+        "from taskmq import App, Config\n"
+        "from taskmq.pools.processes.site import spec_of\n"
+        "app = App(Config())\n"
+        "print(spec_of(app))\n"
+    )
+    answer = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert answer.stdout == "shop:app\n", answer.stderr

@@ -40,7 +40,8 @@ def spec_of(app: App) -> str:
     The app itself does not know, but a module that was imported does. Raises `ConfigError` if no
     module has it.
     """
-    for name, module in sorted(sys.modules.items(), key=lambda item: item[0] == "__main__"):
+    main = sys.modules["__main__"]  # multiprocessing lists it a second time, as __mp_main__
+    for name, module in sorted(sys.modules.items(), key=lambda item: item[1] is main):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is app:
                 return f"{_importable(name)}:{attribute}"
@@ -51,9 +52,9 @@ def spec_of(app: App) -> str:
 
 
 def _importable(name: str) -> str:
-    if name != "__main__":
-        return name
     main = sys.modules["__main__"]
+    if sys.modules[name] is not main:
+        return name
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     return spec.name if spec else Path(file).stem if file else name
 
