@@ -77,6 +77,21 @@ class BatchIsNotAtomic(MemoryTransport):
         return [answer for one in sealed for answer in super(type(self), self).enqueue([one])]
 
 
+class BurstsAreTooLarge(Altered):
+    """A rate lets twice as many come at once."""
+
+    def stored(self, sealed: Sealed) -> Sealed:
+        doubled = [change(limit, burst=2 * limit.burst) for limit in sealed.envelope.limits]
+        return _with(sealed, limits=tuple(doubled))
+
+
+class CapacityIsForgotten(MemoryTransport):
+    """Every queue has room."""
+
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        return super().enqueue([change(one, capacity=None) for one in sealed])
+
+
 class CeilingIsOneTooHigh(Altered):
     """A job may lose one worker more than it says."""
 
@@ -107,6 +122,17 @@ class DependentsNeverSkip(MemoryTransport):
         dependents, self._store.dependents = self._store.dependents, {}
         answers = super().revoke(job_ids, terminate=terminate)
         self._store.dependents = dependents
+        return answers
+
+
+class DropsSilently(MemoryTransport):
+    """What has to make room is gone without a word."""
+
+    def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        answers = super().enqueue(sealed)
+        for job in list(self._store.jobs.values()):
+            if job.dead_reason == "queue_full":
+                self._store.delete(job)
         return answers
 
 
@@ -146,6 +172,13 @@ class LimitIsExceeded(Altered):
         return change(reservation, limit=reservation.limit + bool(reservation.limit))
 
 
+class LimitsAreForgotten(Altered):
+    """As many run as there are slots."""
+
+    def stored(self, sealed: Sealed) -> Sealed:
+        return _with(sealed, limits=())
+
+
 class LosesResults(Altered):
     """The state says success, the result is gone."""
 
@@ -175,11 +208,28 @@ class NeverReclaims(Altered):
         return change(reservation, lease=FAR)
 
 
+class NobodyFollowsTheRevoked(MemoryTransport):
+    """A job that was next and is revoked leaves those behind it where they are."""
+
+    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+        for job_id in job_ids:
+            if job_id in self._store.jobs:
+                self._store.jobs[job_id].limits = ()
+        return super().revoke(job_ids, terminate=terminate)
+
+
 class OnReceiptIsRedelivered(Altered):
     """At most once becomes at least once."""
 
     def stored(self, sealed: Sealed) -> Sealed:
         return _with(sealed, ack="on_success")
+
+
+class QuotasAreForgotten(Altered):
+    """One queue may have all slots."""
+
+    def wanted(self, reservation: Reservation) -> Reservation:
+        return change(reservation, quotas={})
 
 
 class ReleaseCounts(Altered):
@@ -244,6 +294,21 @@ class TimersAreForgotten(Altered):
         return change(answer, next_due_at=None)
 
 
+class TenantsPushIn(Altered):
+    """Whoever has many jobs has many turns."""
+
+    def stored(self, sealed: Sealed) -> Sealed:
+        return _with(sealed, fair=None)
+
+
+class TenantsAreAllAlike(Altered):
+    """The weights of tenants make no difference."""
+
+    def stored(self, sealed: Sealed) -> Sealed:
+        fair = sealed.envelope.fair
+        return _with(sealed, fair=fair and change(fair, weight=1.0))
+
+
 class TurnsIgnoreWeights(Altered):
     """Every queue has the same turns."""
 
@@ -289,20 +354,27 @@ class WorkersShareAJob(Altered):
 BUGS: list[tuple[type[MemoryTransport], str]] = [
     (AckWithoutToken, "settle/late_settlement_is_refused"),
     (BatchIsNotAtomic, "idempotency/conflict_rolls_the_whole_batch_back"),
+    (BurstsAreTooLarge, "flow_rate/pause_allows_no_more_than_the_burst"),
+    (CapacityIsForgotten, "flow_capacity/full_queue_takes_no_more"),
     (CeilingIsOneTooHigh, "lease/ceiling_of_reclaims_is_exact"),
     (DelayIsRounded, "retry/retried_job_is_visible_after_exactly_its_delay"),
     (DeliversExpired, "expiry/expired_job_is_never_delivered"),
     (DependentsNeverSkip, "skipping/every_loss_skips_what_waits"),
+    (DropsSilently, "flow_capacity/oldest_of_the_lowest_priority_makes_room"),
     (EnvelopeIsRewritten, "enqueue/envelope_bytes_are_kept_as_they_are"),
     (ExtendAlwaysHolds, "lease/lost_lease_is_reported_and_not_extended"),
     (IgnoresPriority, "priority/higher_priority_comes_first"),
     (KeyLastsForEver, "idempotency/key_is_free_after_its_window"),
     (LimitIsExceeded, "reserve/no_more_than_the_limit_is_reserved"),
+    (LimitsAreForgotten, "flow_concurrency/no_more_run_at_once_than_the_limit"),
+    (LimitsAreForgotten, "flow_rate/jobs_start_evenly_spaced"),
     (LosesResults, "settle/success_keeps_the_result"),
     (NamedLeaseForEverybody, "leader/named_lease_has_one_owner"),
     (NeverForgets, "maintenance/finished_jobs_are_kept_as_long_as_they_say"),
     (NeverReclaims, "lease/ended_lease_makes_the_job_reservable"),
+    (NobodyFollowsTheRevoked, "flow_concurrency/revoking_whoever_is_next_lets_another_follow"),
     (OnReceiptIsRedelivered, "lease/on_receipt_job_is_never_redelivered"),
+    (QuotasAreForgotten, "flow_quota/no_more_of_a_queue_than_its_quota"),
     (ReleaseCounts, "defer/released_job_is_visible_at_once"),
     (ReplayForgetsHistory, "deadletter/replayed_job_starts_anew"),
     (ReplayReusesTokens, "deadletter/settlement_from_before_a_replay_is_refused"),
@@ -310,6 +382,8 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (RevokeSparesTheRunning, "revoke/running_job_is_asked_to_stop"),
     (SettlesTwice, "settle/settling_twice_changes_nothing"),
     (TimersAreForgotten, "reserve/next_due_at_is_when_a_lease_ends"),
+    (TenantsPushIn, "flow_fair/few_jobs_do_not_wait_for_many"),
+    (TenantsAreAllAlike, "flow_fair/weights_are_shares"),
     (TurnsIgnoreWeights, "priority/turns_in_a_batch_follow_the_weights"),
     (UnknownIdsAreInvented, "query/unknown_id_has_no_record"),
     (WakesTooLate, "listen/change_after_the_clear_is_not_missed"),
