@@ -17,7 +17,7 @@ BUSY = 0.5
 """Seconds that a machine with more to do than processors may add."""
 
 
-@pytest.mark.parametrize("pool", ["threads", "processes"])
+@pytest.mark.parametrize("pool", ["threads", "processes", "asyncio"])
 def test_a_long_job_runs_elsewhere_when_the_grace_ends(fleet: Any, pool: str) -> None:
     grace = 2.0
     options = (*LEASE, "-P", pool, "-c", "2", "--shutdown-timeout", str(grace))

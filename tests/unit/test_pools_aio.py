@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -396,3 +397,32 @@ def test_another_event_loop_is_used_if_it_is_asked_for(monkeypatch: pytest.Monke
     pool.start(lambda delivery: Outcome(Ack(delivery)), lambda outcome: None)
     assert isinstance(pool._loop, Loop)
     assert pool.stop(DEADLINE)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_delivery_ends_once_whatever_comes_between(seed: int) -> None:
+    chance = random.Random(seed)
+    bench = Bench(chance.choice([1, 3, 30]))
+
+    @bench.app.task(timeout=0.004)
+    async def waits(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @bench.app.task
+    def plain(seconds: float) -> None: ...
+
+    tasks: list[Any] = [waits, waits, plain]
+    ended: list[Delivery] = []
+    for _ in range(10):
+        batch = [bench.delivery(chance.choice(tasks), chance.random() / 100) for _ in range(10)]
+        bench.pool.submit(batch)
+        if chance.random() < 0.3:
+            ended += bench.pool.withdraw()
+        for context in list(bench.executor.running.values()):
+            context.cancelled = context.cancelled or chance.random() < 0.2
+    ended += bench.pool.withdraw() + bench.pool.abort()
+    assert bench.pool.stop(DEADLINE)
+    while not bench.outcomes.empty():
+        ended.append(bench.next().delivery)
+    assert len({delivery.job_id for delivery in ended}) == len(ended) == 100
+    assert bench.executor.running == {}

@@ -163,8 +163,19 @@ class CoroutineContext(TaskContext):
 
     __slots__ = ("_cancelled", "on_cancel")
 
-    on_cancel: Callable[[], None] | None
-    _cancelled: bool
+    def __init__(
+        self,
+        app: App,
+        delivery: Delivery,
+        envelope: Envelope,
+        *,
+        worker: str = "",
+        clock: Clock,
+        extend: Callable[[Delivery], bool] | None = None,
+    ) -> None:
+        self._cancelled = False
+        self.on_cancel: Callable[[], None] | None = None
+        super().__init__(app, delivery, envelope, worker=worker, clock=clock, extend=extend)
 
     @property
     def cancelled(self) -> bool:
@@ -172,12 +183,9 @@ class CoroutineContext(TaskContext):
 
     @cancelled.setter
     def cancelled(self, value: bool) -> None:
-        if not value:  # when it is made
-            self._cancelled, self.on_cancel = False, None
-            return
-        self._cancelled, before = True, self._cancelled
-        call = self.on_cancel
-        if call is not None and not before:
+        turns, self._cancelled = value and not self._cancelled, value
+        call = self.on_cancel  # read once: it goes away when the task ends
+        if turns and call is not None:
             call()
 
 
