@@ -134,7 +134,7 @@ def crash(stage: Stage, place: Place) -> Iterator[Check]:
     killed_at = time.monotonic()
     second = stage.worker(place, "orders", "-c", "4", "-n", "second@%h", *QUEUES)
     seen = place.ask("shop.py", "wait", *ids)
-    yield from crash_checks(journal, ids, seen, first, second)
+    yield from crash_checks(journal, ids, seen)
     took = time.monotonic() - killed_at
     yield Check(
         "crash", f"all done within {2 * LEASE + 6:g} s of the kill", True, took < 2 * LEASE + 6
@@ -142,17 +142,13 @@ def crash(stage: Stage, place: Place) -> Iterator[Check]:
     yield Check("crash", "SIGTERM: the worker exits with", 0, second.stop())
 
 
-def crash_checks(
-    journal: Path, ids: list[str], seen: dict[str, Any], first: Worker, second: Worker
-) -> Iterator[Check]:
+def crash_checks(journal: Path, ids: list[str], seen: dict[str, Any]) -> Iterator[Check]:
     lines = journal.read_text().splitlines()
     runs = [line.split() for line in lines if " A1 " in line]
-    began = [int(pid) for word, _, pid in runs if word == "began"]
-    ended = [int(pid) for word, _, pid in runs if word == "ended"]
-    yield Check(
-        "crash", "began in the killed worker, then in the next", [first.pid, second.pid], began
-    )
-    yield Check("crash", "ended in the next one only", [second.pid], ended)
+    began = [worker.partition("@")[0] for word, _, worker in runs if word == "began"]
+    ended = [worker.partition("@")[0] for word, _, worker in runs if word == "ended"]
+    yield Check("crash", "began in the killed worker, then in the next", ["first", "second"], began)
+    yield Check("crash", "ended in the next one only", ["second"], ended)
     value = {"shelf": "A1", "redelivered": True}
     yield Check("crash", "the task knows that it is a second delivery", value, seen[ids[0]][1])
     states = Counter(state for state, _ in seen.values())

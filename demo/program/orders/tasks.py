@@ -67,11 +67,11 @@ def pack(order):
 @shared_task(bind=True)
 def stocktaking(self, shelf, seconds):
     """Slow enough for its worker to be killed in the middle."""
-    note(f"began {shelf} {os.getpid()}")
+    note(f"began {shelf} {self.request.hostname}")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.05)
-    note(f"ended {shelf} {os.getpid()}")
+    note(f"ended {shelf} {self.request.hostname}")
     return {"shelf": shelf, "redelivered": self.request.delivery_info["redelivered"]}
 
 
