@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from taskmq import App, Config, Retry, SoftTimeLimit, Task, TaskContext, current_task
-from taskmq.events import CollectingSink
+from taskmq.events import CollectingSink, JobFailed
 from taskmq.executor import Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Setting
@@ -28,6 +28,7 @@ from taskmq.transport import (
     Revoke,
     Settlement,
 )
+from taskmq.worker import Worker
 
 DEADLINE = 10.0
 
@@ -550,3 +551,57 @@ def test_a_pool_that_was_prepared_and_not_started_leaves_nothing(bench: MakeBenc
     assert b.pool.stop(0.0)
     with pytest.raises(ProcessLookupError):
         os.kill(nursery, 0)
+
+
+def test_a_child_that_dies_costs_its_job_a_reclaim_and_the_last_one_is_told(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    b = bench(concurrency=1)
+    told: list[str] = []
+    sink = CollectingSink()
+    b.app.add_sink(sink)
+
+    @b.app.register
+    class Exit(Task[[], None]):
+        max_deliveries = 2
+
+        def run(self) -> None:
+            os._exit(3)
+
+        def on_failure(self, ctx: TaskContext, error: BaseException) -> None:
+            told.append(str(error))
+
+    b.start()
+    delivery = b.run(Exit)
+    (lost,) = b.settled(1)
+    assert isinstance(lost, Nack)
+    assert lost.detail.endswith("ended with exit code 3")
+    assert told == []
+    b.pool.submit([msgspec.structs.replace(delivery, reclaims=1)])
+    b.settled(2)
+    assert [text.partition(" ended")[2] for text in told] == [" with exit code 3"]
+    failures = [event for event in sink.events if isinstance(event, JobFailed)]
+    assert [event.will_retry for event in failures] == [True, False]
+    assert "ended with exit code 3, while it ran job" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["solo", "threads"])
+def test_hooks_of_a_child_run_once_in_a_pool_without_children(kind: str) -> None:
+    app = App(Config(pool=kind))  # type: ignore[arg-type]  # one of its literals
+    told: list[str] = []
+
+    class Note(WorkerHook):
+        def on_child_start(self, app: App) -> None:
+            told.append("start")
+
+        def on_child_stop(self, app: App) -> None:
+            told.append("stop")
+
+    @app.task
+    def work() -> None:
+        told.append("job")
+
+    app.add_hook(Note())
+    work.submit_many([(), ()])
+    Worker(app).run_until_idle(DEADLINE)
+    assert told == ["start", "job", "job", "stop"]

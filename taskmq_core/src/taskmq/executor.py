@@ -168,6 +168,17 @@ class Executor:
         _call_hook(task, "after_return", context, state or _state_after(settlement))
         if self._emitter.active:
             self._report(settlement, delivery, envelope, runtime, reason="revoked")
+            if state is not None:  # lost: no verdict on the task
+                self._emit(
+                    JobFailed,
+                    delivery,
+                    envelope,
+                    attempt=delivery.attempt,
+                    runtime=runtime,
+                    error_type=f"{type(cause).__module__}.{type(cause).__qualname__}",
+                    error=str(cause),
+                    will_retry=state is JobState.QUEUED,
+                )
         return Outcome(settlement, runtime)
 
     # -- before the task ---------------------------------------------------------------------
