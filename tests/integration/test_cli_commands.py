@@ -15,6 +15,7 @@ from taskmq import App
 from taskmq.cli.main import main
 from taskmq.envelope import Dependency
 from taskmq.records import WorkerRecord
+from taskmq.transport import Reservation
 from taskmq.worker import Worker
 
 TASKS = """
@@ -268,6 +269,24 @@ def test_status_as_json(run: Run) -> None:
     assert document["workers"][0]["stale"] is False
     (queue,) = document["queues"]
     assert (queue["queue"], queue["ready"], queue["ready_by_priority"]) == ("default", 1, {"2": 1})
+
+
+def test_status_counts_held_jobs_and_inspect_says_what_holds_one(run: Run) -> None:
+    app = the_app()
+
+    @app.task(name="limited", concurrency_key="user:{user}", concurrency_limit=3)
+    def limited(user: int) -> None: ...
+
+    jobs = limited.submit_many([(7,) for _ in range(5)])
+    wanted = Reservation(queues={"default": 1}, worker="w", lease=60.0, limit=9)
+    assert len(app.transport.reserve(wanted)) == 3
+    lines = [line.split() for line in run("status").out.splitlines()]
+    assert ["NAME", "READY", "DELAYED", "PARKED", "HELD", "WAITING", "RUNNING"] in [
+        line[:7] for line in lines
+    ]
+    assert ["default", "0", "0", "0", "2", "0", "3", "0"] in lines
+    assert "held: 3 of 3 running for key user:7" in run("inspect", jobs[4].id).out
+    app.close()
 
 
 def test_status_of_a_store_without_an_app(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,18 @@ Details that all stores decide alike:
   only if none of its other dependencies is lost.
 * *Keys.* A key stands for its job for ``key_ttl`` seconds from the enqueue, whatever becomes of
   the job; only `purge` frees keys early. What counts as the same is `taskmq.envelope.fingerprint`.
+* *Limits.* A job that one of its limits keeps from running is held, in its state: it spends no
+  delivery, and whatever is not under that limit is reserved in the same exchange. What counts for
+  a concurrency limit are leases; for a rate, reservations, less those released. Whoever follows
+  (by priority, turn and place) does so in the step that makes room, in every queue where jobs are
+  held. `Envelope.limits` are asked in order; a job that one refuses takes nothing from another.
+* *Turns.* In a queue and priority with an `Envelope.fair`, jobs are reserved by start-time fair
+  queueing over its keys; those without one are a key of their own, and those that were there
+  before the first come first. A job keeps its turn for life; one that never ran costs its key
+  nothing.
 * *Replacing.* A replacement envelope brings its task, queue, priority, expiry, ack policy,
-  ceiling and result settings; id, key, dependencies and visibility stay as they are.
+  ceiling, limits and result settings (in another queue or priority it has no turn); id, key,
+  dependencies and visibility stay as they are.
 """
 
 from __future__ import annotations

@@ -106,16 +106,20 @@ class Snapshot:
         printer.table(("NAME", "QUEUES", "POOL", "RUNNING", "DONE", "HEARTBEAT", ""), rows)
 
     def _show_queues(self, printer: Printer) -> None:
-        rows = []
+        rows: list[tuple[object, ...]] = []
+        any_held = any(each.held for each in self.queues)
         for each in self.queues:
             oldest = each.oldest_ready_at
             wait = "" if oldest is None else in_words(max(0.0, self.now - oldest))
-            counts = (each.ready, each.delayed, each.parked, each.waiting, each.running, each.dead)
-            rows.append((each.queue, *counts, wait))
+            held = (each.held,) if any_held else ()
+            counts = (each.ready, each.delayed, each.parked, *held, each.waiting, each.running)
+            rows.append((each.queue, *counts, each.dead, wait))
         printer.line()
         printer.heading("Queues")
-        headers = ("NAME", "READY", "DELAYED", "PARKED", "WAITING", "RUNNING", "DEAD", "OLDEST")
-        printer.table(headers, rows)
+        names = ["NAME", "READY", "DELAYED", "PARKED", "WAITING", "RUNNING", "DEAD", "OLDEST"]
+        if any_held:
+            names.insert(4, "HELD")
+        printer.table(tuple(names), rows)
 
     def _show_priorities(self, printer: Printer) -> None:
         rows = [
