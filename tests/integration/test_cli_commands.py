@@ -272,6 +272,7 @@ def test_status_as_json(run: Run) -> None:
 
 
 def test_status_counts_held_jobs_and_inspect_says_what_holds_one(run: Run) -> None:
+    run("status")  # which imports the app
     app = the_app()
 
     @app.task(name="limited", concurrency_key="user:{user}", concurrency_limit=3)
