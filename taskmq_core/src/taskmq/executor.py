@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 __all__ = ["Attempt", "Executor", "Leash", "Outcome", "park_delay"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("taskmq.executor")
 
@@ -119,11 +121,21 @@ class Executor:
     def execute(self, delivery: Delivery) -> Outcome:
         """Run one delivery to its end. Never raises on account of a task or a message; only a
         ``KeyboardInterrupt`` passes."""
-        attempt = self.admit(delivery)
-        return attempt if isinstance(attempt, Outcome) else self.run(attempt)
+        return self._admit(delivery, self._run)
 
     def admit(self, delivery: Delivery) -> Attempt | Outcome:
         """What is to be run, or what becomes of a delivery that cannot be."""
+        return self._admit(delivery, Attempt)
+
+    def run(self, attempt: Attempt) -> Outcome:
+        """Run the task in this thread. Raises as `execute` does."""
+        return self._run(
+            attempt.delivery, attempt.envelope, attempt.task, attempt.args, attempt.kwargs
+        )
+
+    def _admit(self, delivery: Delivery, then: Callable[..., T]) -> T | Outcome:
+        """``then`` with what an `Attempt` consists of: none is made on the way that most jobs go,
+        where each object would be felt."""
         try:
             envelope = load(delivery.envelope)
         except MalformedEnvelope as error:
@@ -145,7 +157,7 @@ class Executor:
             return self._park(delivery, "undecodable_arguments", envelope)
         except TypeError:
             return self._park(delivery, "arguments_do_not_fit", envelope)
-        return Attempt(delivery, envelope, task, args, kwargs)
+        return then(delivery, envelope, task, args, kwargs)
 
     def conclude(
         self, delivery: Delivery, cause: Interrupted | JobCancelled, runtime: float
@@ -223,9 +235,14 @@ class Executor:
 
     # -- the task ----------------------------------------------------------------------------
 
-    def run(self, attempt: Attempt) -> Outcome:
-        """Run the task in this thread. Raises as `execute` does."""
-        delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
+    def _run(
+        self,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Outcome:
         context = TaskContext(
             self._app,
             delivery,
@@ -243,17 +260,17 @@ class Executor:
             if task.hooks:
                 _before(task, context)
             if envelope.timeout is None or self._interrupt is None:
-                result = task.body(*attempt.args, **attempt.kwargs)
+                result = task.body(*args, **kwargs)
             else:
                 with self._interrupt(envelope.timeout):
-                    result = task.body(*attempt.args, **attempt.kwargs)
+                    result = task.body(*args, **kwargs)
             if task.is_async:
                 result = _complete(result)
             settlement = self._on_result(result, delivery, envelope, task, context)
         except KeyboardInterrupt:
             raise  # of whoever sits at the terminal, not of the task
         except BaseException as error:
-            if _did_not_fit(error, attempt):
+            if _did_not_fit(error, task, args, kwargs):
                 return self._park(delivery, "arguments_do_not_fit", envelope)
             settlement = self._on_raise(error, delivery, envelope, task, context)
         finally:
@@ -261,7 +278,7 @@ class Executor:
             active_context.reset(token)
             self.running.pop(delivery.job_id, None)
         if task.hooks or self._emitter.active:
-            self._tell(settlement, attempt, context, runtime)
+            self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)
 
     async def run_async(self, attempt: Attempt, leash: Leash) -> Outcome:
@@ -290,27 +307,33 @@ class Executor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if _did_not_fit(error, attempt):
+            if _did_not_fit(error, task, attempt.args, attempt.kwargs):
                 return self._park(delivery, "arguments_do_not_fit", envelope)
             settlement = self._on_raise(leash.explain(error), delivery, envelope, task, context)
         finally:
             runtime = self._clock.monotonic() - started
             self.running.pop(delivery.job_id, None)
         if task.hooks or self._emitter.active:
-            self._tell(settlement, attempt, context, runtime)
+            self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)
 
     # -- after the task ----------------------------------------------------------------------
 
     def _tell(
-        self, settlement: Settlement, attempt: Attempt, context: TaskContext, runtime: float
+        self,
+        settlement: Settlement,
+        delivery: Delivery,
+        envelope: Envelope,
+        task: Task[..., Any],
+        context: TaskContext,
+        runtime: float,
     ) -> None:
         """The last hook, and the events."""
-        if attempt.task.hooks:
-            _call_hook(attempt.task, "after_return", context, _state_after(settlement))
+        if task.hooks:
+            _call_hook(task, "after_return", context, _state_after(settlement))
         if self._emitter.active:
             reason = "lease_lost" if context.lease_lost else "revoked"
-            self._report(settlement, attempt.delivery, attempt.envelope, runtime, reason=reason)
+            self._report(settlement, delivery, envelope, runtime, reason=reason)
 
     def _on_result(
         self,
@@ -497,7 +520,9 @@ def park_delay(parked_at: float | None, now: float) -> float:
     return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
 
 
-def _did_not_fit(error: BaseException, attempt: Attempt) -> bool:
+def _did_not_fit(
+    error: BaseException, task: Task[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> bool:
     """Whether the call itself failed, not the body: checked only when a TypeError came without
     any frame of the body, so that a call that fits costs nothing."""
     if not isinstance(error, TypeError) or error.__traceback__ is None:
@@ -505,7 +530,7 @@ def _did_not_fit(error: BaseException, attempt: Attempt) -> bool:
     if error.__traceback__.tb_next is not None:
         return False
     try:
-        attempt.task.check(attempt.args, attempt.kwargs)
+        task.check(args, kwargs)
     except TypeError:
         return True
     return False
