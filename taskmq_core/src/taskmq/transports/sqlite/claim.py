@@ -24,7 +24,10 @@ MOST_HELD = 5_000
 """How many jobs one exchange holds: some 50 ms. If there are more, it has not finished."""
 
 Claimed = tuple[Any, ...]
-LIMITS, RANK = 11, 12
+CONTROLLED = 11  # whether it has limits or a turn: mostly not, and then nothing more is read
+Controls = Mapping[int, "tuple[str | None, int]"]
+"""The limits and the rank of jobs that have either, by their place in the store."""
+FREE = (None, 0)
 Tops = Mapping[str, "int | None"]
 """The highest ready priority of each queue."""
 
@@ -108,8 +111,12 @@ class Claim:
         size = count
         while count > 0 and not self.is_unfinished:
             rows = self._select(queue, level, size)
-            passed = self._pass(queue, rows, count)
-            self._lease(queue, passed)
+            controlled = [row[0] for row in rows if row[CONTROLLED]]
+            if controlled:
+                passed = self._pass(queue, rows, count, self._controls_of(controlled))
+            else:
+                passed = rows[:count]
+                self._lease(queue, passed)
             count -= len(passed)
             if queue in self._quotas:
                 self._quotas[queue] -= len(passed)
@@ -123,38 +130,43 @@ class Claim:
         values = (queue, level, self._now, count)
         return self._connection.execute(SQL["claim_level"], values).fetchall()
 
-    def _pass(self, queue: str, rows: list[Claimed], count: int) -> list[Claimed]:
-        """Those of some jobs that may run; the others before the last of them are held."""
-        if not any(row[LIMITS] for row in rows):
-            return rows[:count]
+    def _controls_of(self, seqs: Sequence[int]) -> Controls:
+        rows = self._connection.execute(SQL["controlled"], (json_of_numbers(seqs),))
+        return {seq: (limits, rank) for seq, limits, rank in rows.fetchall()}
+
+    def _pass(
+        self, queue: str, rows: list[Claimed], count: int, controls: Controls
+    ) -> list[Claimed]:
+        """Lease those of some jobs that may run; the others before the last of them are held."""
         gates = self._gates = self._gates or open_gates(self._connection, self._now)
         passed: list[Claimed] = []
         held: list[tuple[str, int]] = []
         for row in rows:
             if len(passed) == count:
                 break
-            limits, priority = row[LIMITS], row[2]
-            gate = None if limits is None else gates.admit(limits_of(limits), queue, priority)
+            limits, _ = controls.get(row[0], FREE)
+            gate = None if limits is None else gates.admit(limits_of(limits), queue, row[2])
             if gate is None:
                 passed.append(row)
             else:
                 held.append((gate, row[0]))
         self._connection.executemany(GATES["hold"], held)
         self._held += len(held)
+        self._lease(queue, passed)
+        known = [(row[0], *controls[row[0]]) for row in passed if row[CONTROLLED]]
+        limited = [(seq, limits) for seq, limits, _ in known if limits is not None]
+        pass_gates(self._connection, limited)
+        fair.serve(self._connection, [seq for seq, _, rank in known if rank])
         return passed
 
     def _lease(self, queue: str, rows: Sequence[Claimed]) -> None:
         if not rows:
             return
         lease_until = self._now + self._wanted.lease
-        seqs = json_of_numbers(row[0] for row in rows)
+        seqs = json_of_numbers([row[0] for row in rows])
         self._connection.execute(SQL["lease"], (lease_until, self._now, self._wanted.worker, seqs))
-        if self._gates is not None:
-            limited = [(row[0], row[LIMITS]) for row in rows if row[LIMITS] is not None]
-            pass_gates(self._connection, limited)
-        if any(row[RANK] for row in rows):
-            fair.serve(self._connection, [row[0] for row in rows if row[RANK]])
-        inputs = dependencies.inputs_of(self._connection, [row[0] for row in rows if row[8]])
+        dependents = [row[0] for row in rows if row[8]]
+        inputs = dependencies.inputs_of(self._connection, dependents) if dependents else {}
         self.deliveries += [
             Delivery(
                 job_id=row[1],
@@ -168,7 +180,7 @@ class Claim:
                 yields=row[7],
                 lease_until=lease_until,
                 parked_at=row[9],
-                inputs=inputs.get(row[0]),
+                inputs=inputs.get(row[0]) if inputs else None,
             )
             for row in rows
         ]

@@ -70,7 +70,7 @@ def leave(connection: sqlite3.Connection, seq: int) -> None:
 
 
 def serve(connection: sqlite3.Connection, seqs: Iterable[int]) -> None:
-    """Some jobs, by their place in the store, are handed out."""
+    """Some jobs with turns, by their place in the store, are handed out."""
     taken: defaultdict[Line, list[Turn]] = defaultdict(list)
     rows = connection.execute(SQL["turns"], (json_of_numbers(seqs),)).fetchall()
     for queue, priority, rank, key, length in rows:

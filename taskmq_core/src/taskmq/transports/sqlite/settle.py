@@ -57,8 +57,7 @@ KINDS: dict[type[Settlement], str] = {
 ASKED = (LeaseStatus.HELD, LeaseStatus.CANCEL_REQUESTED, LeaseStatus.TERMINATE_REQUESTED)
 """Column ``cancel_requested`` is a position in this."""
 
-Acked = tuple[Ack, int, bool, float, int, str]
-"""With seq, keep_result, result_ttl, dependencies, limits."""
+Acked = tuple[Ack, int, bool, float, int]  # seq, keep_result, result_ttl, dependencies
 
 
 def settle(
@@ -69,6 +68,7 @@ def settle(
     found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
     outcomes: list[Settled] = []
     acked: list[Acked] = []
+    limited: list[tuple[int, Departure]] = []  # of those
     others: list[tuple[int, Settlement]] = []
     earlier: dict[str, str] = {}  # how jobs of this batch were settled a moment ago
     for settlement in settlements:
@@ -84,14 +84,19 @@ def settle(
             continue
         outcomes.append(Settled.DONE)
         if isinstance(settlement, Ack):
-            acked.append((settlement, seq, keep_result, result_ttl, parents, limits))
+            acked.append((settlement, seq, keep_result, result_ttl, parents))
+            if limits is not None:
+                delivery = settlement.delivery
+                limited.append((seq, Departure(limits, delivery.queue, delivery.priority)))
             earlier[job_id] = kind if result_ttl > 0 else ""  # "": deleted
         else:
             others.append((seq, settlement))
             earlier[job_id] = kind
-    departures: list[Departure] = []
     if acked:
-        departures += _succeed(connection, acked, now)
+        if limited:
+            connection.executemany(GATES["pass"], [(None, seq) for seq, _ in limited])
+        _succeed(connection, acked, now)
+    departures = [departure for _, departure in limited]
     if others:
         departures += _settle_others(connection, others, now)
     if departures:
@@ -99,8 +104,8 @@ def settle(
     return outcomes
 
 
-def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> list[Departure]:
-    seqs = json_of_numbers(seq for _, seq, _, _, _, _ in acked)
+def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> None:
+    seqs = json_of_numbers([seq for _, seq, _, _, _ in acked])
     connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
     connection.execute(SQL["drop_envelopes"], (seqs,))
     insert_many(
@@ -108,18 +113,15 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
         SQL["insert_results"],
         [
             (seq, ack.result.codec, ack.result.data)
-            for ack, seq, keep_result, _, _, _ in acked
+            for ack, seq, keep_result, _, _ in acked
             if keep_result and ack.result is not None
         ],
     )
-    dependencies.let_go(connection, [seq for _, seq, _, _, parents, _ in acked if parents])
+    dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
     dependencies.feed(connection, {ack.delivery.job_id: ack.result for ack, *_ in acked}, now)
-    limited = [(ack.delivery, seq, limits) for ack, seq, _, _, _, limits in acked if limits]
-    connection.executemany(GATES["pass"], [(None, seq) for _, seq, _ in limited])
-    forgotten = [seq for _, seq, _, result_ttl, _, _ in acked if result_ttl <= 0]
+    forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
     if forgotten:
         connection.execute(SQL["delete"], (json_of_numbers(forgotten),))
-    return [Departure(limits, job.queue, job.priority) for job, _, limits in limited]
 
 
 def _settle_others(

@@ -31,8 +31,8 @@ SELECT count(*) FROM (
 -- The most urgent ready jobs of a queue that have not expired, in the order of the store.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits,
-    jobs.rank
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.rank > 0 OR jobs.limits IS NOT NULL
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.priority DESC, jobs.rank, jobs.seq
@@ -42,13 +42,17 @@ LIMIT ?;
 -- The same, of one priority only.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data, jobs.limits,
-    jobs.rank
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.rank > 0 OR jobs.limits IS NOT NULL
 FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.rank, jobs.seq
 LIMIT ?;
+
+-- name: controlled
+-- The limits and turns of some jobs.
+SELECT seq, limits, rank FROM jobs WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: lease
 -- Lease jobs to a worker. The counters are raised before the worker sees the delivery.
