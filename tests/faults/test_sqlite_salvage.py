@@ -14,6 +14,7 @@ from taskmq.codec import Payload
 from taskmq.envelope import Dependency, Envelope, Sealed, seal
 from taskmq.errors import StoreCorrupt
 from taskmq.ids import new_id
+from taskmq.limits import Limit
 from taskmq.records import JobFilter, JobRecord
 from taskmq.states import JobState
 from taskmq.transport import Ack, Reservation
@@ -110,6 +111,22 @@ def test_halves_of_jobs_become_dead_letters(filled: Path, tmp_path: Path) -> Non
     assert counts["salvaged"] == len(dead) == 3
     assert [bool(record.envelope) for record in dead] == [True, False, True]
     assert dead[2].id == parent
+
+
+def test_jobs_that_were_held_are_limited_in_the_new_store(filled: Path) -> None:
+    two = (Limit("concurrency", "k", 2),)
+    wanted = Reservation(queues={"limited": 1}, worker="w", lease=60.0, limit=9)
+    store = from_url(f"sqlite:///{filled}", clock=SystemClock())
+    store.enqueue([job(queue="limited", limits=two) for _ in range(5)])
+    assert len(store.reserve(wanted)) == 2
+    store.close()
+    new = filled.with_name("new.db")
+    salvage(filled, new, clock=SystemClock())
+    store = from_url(f"sqlite:///{new}", clock=SystemClock())
+    assert store.reserve(wanted) == []  # two still run
+    (stats,) = store.stats(["limited"])
+    assert (stats.held, stats.running) == (3, 2)
+    store.close()
 
 
 def test_wrong_calls_are_one_line(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
