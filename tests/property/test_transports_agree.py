@@ -224,6 +224,14 @@ class Agreement(RuleBasedStateMachine):
     def purge(self, queue: str) -> None:
         self._alike(lambda store: store.purge(queue))
 
+    @rule(queue=st.sampled_from(QUEUES), goes_on=st.sampled_from([True, True, False]))
+    def pause_or_resume(self, queue: str, goes_on: bool) -> None:
+        if goes_on:
+            self._alike(lambda store: store.resume(queue))
+        else:
+            self._alike(lambda store: store.pause(queue, by="ann"))
+        self._alike(lambda store: store.paused())
+
     @rule(tasks=st.lists(st.sampled_from(["demo.x", "demo.y", "demo.task"]), max_size=2))
     def unpark(self, tasks: list[str]) -> None:
         self._alike(lambda store: store.unpark(tasks))

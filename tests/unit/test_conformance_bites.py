@@ -225,6 +225,18 @@ class OnReceiptIsRedelivered(Altered):
         return _with(sealed, ack="on_success")
 
 
+class PauseIsForgotten(MemoryTransport):
+    """A paused queue is listed as such, and served all the same."""
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        paused, self._store.paused = self._store.paused, {}
+        answer = super().exchange(settlements, reservation)
+        self._store.paused = paused
+        return answer
+
+
 class QuotasAreForgotten(Altered):
     """One queue may have all slots."""
 
@@ -374,6 +386,7 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (NeverReclaims, "lease/ended_lease_makes_the_job_reservable"),
     (NobodyFollowsTheRevoked, "flow_concurrency/revoking_whoever_is_next_lets_another_follow"),
     (OnReceiptIsRedelivered, "lease/on_receipt_job_is_never_redelivered"),
+    (PauseIsForgotten, "control/paused_queue_gives_nothing_out"),
     (QuotasAreForgotten, "flow_quota/no_more_of_a_queue_than_its_quota"),
     (ReleaseCounts, "defer/released_job_is_visible_at_once"),
     (ReplayForgetsHistory, "deadletter/replayed_job_starts_anew"),

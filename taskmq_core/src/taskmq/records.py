@@ -18,6 +18,7 @@ __all__ = [
     "JobFilter",
     "JobRecord",
     "MaintenanceReport",
+    "PausedQueue",
     "ProcessMark",
     "QueueStats",
     "WorkerRecord",
@@ -108,6 +109,11 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     dead: bool | None = None
     """``True``: only dead letters."""
     parked: bool | None = None
+    key: str | None = None
+    """Jobs that were submitted with this idempotency key."""
+    workflow: str | None = None
+    stopping: bool | None = None
+    """``True``: only jobs that were asked to stop (``cancel_requested``)."""
     ids: tuple[str, ...] = ()
     after: str | None = None
     """Continue behind this job id (paging); nothing follows an id that the store does not know."""
@@ -130,6 +136,16 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     oldest_ready_at: float | None = None
     """The earliest ``visible_at`` of the ready ones."""
     ready_by_priority: dict[int, int] = {}
+
+
+class PausedQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that nobody reserves from, and who wanted that."""
+
+    queue: str
+    by: str
+    """For people; the app and the command line say ``user@host``."""
+    paused_at: float
+    reason: str = ""
 
 
 class ProcessMark(msgspec.Struct, frozen=True, kw_only=True):

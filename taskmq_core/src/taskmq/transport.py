@@ -55,6 +55,9 @@ Details that all stores decide alike:
   a concurrency limit are leases; for a rate, reservations, less those released. Whoever follows
   (by priority, turn and place) does so in the step that makes room, in every queue where jobs are
   held. `Envelope.limits` are asked in order; a job that one refuses takes nothing from another.
+* *Pauses.* A paused queue is like one whose quota is 0: nothing of it is reserved, and it leaves
+  nothing waiting. All else goes on: jobs are stored, settled, extended, revoked, reclaimed and
+  expire.
 * *Turns.* In a queue and priority with an `Envelope.fair`, jobs are reserved by start-time fair
   queueing over its keys; those without one are a key of their own, and those that were there
   before the first come first. A job keeps its turn for life; one that never ran costs its key
@@ -79,6 +82,7 @@ from .records import (
     JobFilter,
     JobRecord,
     MaintenanceReport,
+    PausedQueue,
     QueueStats,
     WorkerRecord,
 )
@@ -100,6 +104,7 @@ __all__ = [
     "Nack",
     "NamedLeases",
     "Producer",
+    "QueueControl",
     "Release",
     "Reservation",
     "Reserver",
@@ -437,7 +442,31 @@ class NamedLeases(Protocol):
 
 
 @runtime_checkable
-class Transport(Producer, Reserver, JobStore, DeadLetters, WorkerRegistry, NamedLeases, Protocol):
+class QueueControl(Protocol):
+    """What people decide about a queue. It is stored, and holds for whoever reserves later too."""
+
+    def pause(self, queue: str, *, by: str, reason: str = "") -> bool:
+        """Let nobody reserve from a queue; false if it is paused already, which then stays as it
+        is (who, when, why)."""
+
+    def resume(self, queue: str) -> bool:
+        """End a pause, and wake whoever listens to the queue; false if it is not paused."""
+
+    def paused(self) -> list[PausedQueue]:
+        """Every paused queue, by name."""
+
+
+@runtime_checkable
+class Transport(
+    Producer,
+    Reserver,
+    JobStore,
+    DeadLetters,
+    WorkerRegistry,
+    NamedLeases,
+    QueueControl,
+    Protocol,
+):
     """A whole store."""
 
     @property

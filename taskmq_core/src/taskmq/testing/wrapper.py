@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from taskmq.envelope import Sealed
-from taskmq.records import JobFilter, JobRecord, MaintenanceReport, QueueStats, WorkerRecord
+from taskmq.records import (
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    PausedQueue,
+    QueueStats,
+    WorkerRecord,
+)
 from taskmq.transport import (
     Capabilities,
     Delivery,
@@ -121,6 +128,15 @@ class TransportWrapper:
 
     def surrender(self, name: str, owner: str) -> bool:
         return self.around("surrender", lambda: self.inner.surrender(name, owner))
+
+    def pause(self, queue: str, *, by: str, reason: str = "") -> bool:
+        return self.around("pause", lambda: self.inner.pause(queue, by=by, reason=reason))
+
+    def resume(self, queue: str) -> bool:
+        return self.around("resume", lambda: self.inner.resume(queue))
+
+    def paused(self) -> list[PausedQueue]:
+        return self.around("paused", lambda: self.inner.paused())
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         return self.around("maintain", lambda: self.inner.maintain(limit))

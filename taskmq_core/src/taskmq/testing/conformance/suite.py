@@ -15,6 +15,7 @@ from taskmq.transport import Capabilities
 
 from . import (
     concurrency,
+    control,
     deadletter,
     defer,
     dependencies,
@@ -72,6 +73,7 @@ FACETS: tuple[ModuleType, ...] = (
     flow_capacity,
     flow_fair,
     flow_quota,
+    control,
     maintenance,
     listen,
     concurrency,

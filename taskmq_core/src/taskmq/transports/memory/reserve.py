@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from taskmq.states import Event
 from taskmq.transport import Delivery, Dropped, Reservation
 from taskmq.transports._fair import Line, Turnstile
@@ -25,9 +27,18 @@ __all__ = [
     "reclaim",
     "reclaim_from",
     "reserve",
+    "respect_pauses",
     "tidy",
     "top_priority",
 ]
+
+
+def respect_pauses(store: Store, wanted: Reservation) -> Reservation:
+    """The same, with a quota of 0 for the queues that are paused."""
+    if not store.paused:
+        return wanted
+    quotas = {**wanted.quotas, **dict.fromkeys(store.paused, 0)}
+    return msgspec.structs.replace(wanted, quotas=quotas)
 
 
 def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:

@@ -9,7 +9,7 @@ import msgspec
 
 from taskmq.envelope import Sealed
 from taskmq.limits import concurrency_gate
-from taskmq.records import WorkerRecord
+from taskmq.records import PausedQueue, WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
 from taskmq.transports._fair import Turn
 from taskmq.transports._gates import Lane
@@ -55,6 +55,7 @@ class Store:
         self.key_ends = Ordered()
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
+        self.paused: dict[str, PausedQueue] = {}
         self.gates = GateIndex()
         self.fair = FairIndex()
         self.departures: list[Departure] = []

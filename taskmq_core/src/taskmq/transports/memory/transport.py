@@ -10,7 +10,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 from taskmq.clock import Clock
 from taskmq.envelope import Sealed
 from taskmq.errors import ConfigError
-from taskmq.records import JobFilter, JobRecord, MaintenanceReport, QueueStats, WorkerRecord
+from taskmq.records import (
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    PausedQueue,
+    QueueStats,
+    WorkerRecord,
+)
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import (
     Capabilities,
@@ -29,7 +36,14 @@ from . import dependencies, endings, upkeep
 from .enqueue import enqueue
 from .gates import refill
 from .listener import MemoryListener
-from .reserve import open_queues, reclaim_from, reserve, tidy, top_priority
+from .reserve import (
+    open_queues,
+    reclaim_from,
+    reserve,
+    respect_pauses,
+    tidy,
+    top_priority,
+)
 from .settle import settle
 from .store import Lease, Store
 
@@ -101,6 +115,7 @@ class MemoryTransport:
         if reservation is None:
             return Exchange(settled=settled)
         refill(store, now)
+        reservation = respect_pauses(store, reservation)
         queues = reservation.queues
         dropped = tidy(store, queues, now)
         refill(store, now)
@@ -277,6 +292,25 @@ class MemoryTransport:
             return False
         del self._store.leases[name]
         return True
+
+    @_atomic
+    def pause(self, queue: str, *, by: str, reason: str = "") -> bool:
+        if queue in self._store.paused:
+            return False
+        pause = PausedQueue(queue=queue, by=by, paused_at=self._clock.now(), reason=reason)
+        self._store.paused[queue] = pause
+        return True
+
+    @_atomic
+    def resume(self, queue: str) -> bool:
+        if self._store.paused.pop(queue, None) is None:
+            return False
+        self._store.signals.queue_changed(queue)
+        return True
+
+    @_atomic
+    def paused(self) -> list[PausedQueue]:
+        return [pause for _, pause in sorted(self._store.paused.items())]
 
     # -- upkeep ------------------------------------------------------------------------------
 

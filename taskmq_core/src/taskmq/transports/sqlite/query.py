@@ -50,6 +50,12 @@ def _conditions(wanted: JobFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
         yield "in_queue", (wanted.queue,)
     if wanted.task is not None:
         yield "of_task", (wanted.task,)
+    if wanted.key is not None:
+        yield "with_key", (wanted.key,)
+    if wanted.workflow is not None:
+        yield "in_workflow", (wanted.workflow,)
+    if wanted.stopping is not None:
+        yield "is_stopping" if wanted.stopping else "not_stopping", ()
     if wanted.after is not None:
         yield "behind", (wanted.after,)
     if wanted.dead is not None:

@@ -12,14 +12,15 @@ from taskmq.transport import Dropped, Exchange, Reservation
 from taskmq.turns import Turns
 
 from . import dependencies, fair
-from .claim import Claim, highest
+from .claim import Claim, highest, without_used_up
+from .control import respect_pauses
 from .gates import Departure, refill
 from .rows import WAITING, Row, json_of, json_of_numbers, load
 from .settle import departures_of, lose, write_back
 from .statements import RESERVE as SQL
 from .statements import SETTLE
 
-__all__ = ["Survey", "drop_expired", "reclaim", "reclaim_from", "reserve", "survey"]
+__all__ = ["Survey", "drop_expired", "look", "reclaim", "reclaim_from", "reserve", "survey"]
 
 TIDY_LIMIT = 5_000
 """How many jobs of each kind and queue one exchange looks after: what a transaction, for which
@@ -61,12 +62,20 @@ def survey(connection: sqlite3.Connection, queues: Iterable[str]) -> Survey:
     return Survey(tops, earliest(*visible), earliest(*leases), earliest(*expiries))
 
 
+def look(connection: sqlite3.Connection, wanted: Reservation) -> tuple[Survey, int | None]:
+    """The same for a reservation, with the highest ready priority that it may have."""
+    wanted = respect_pauses(connection, wanted)
+    found = survey(connection, wanted.queues)
+    return found, highest(without_used_up(found.tops, wanted.quotas))
+
+
 def reserve(
     connection: sqlite3.Connection, turns: Turns, wanted: Reservation, now: float
 ) -> Exchange:
     """Bring the queues up to date and lease the most urgent jobs, see
     `taskmq.transport.Reserver.exchange`."""
     dropped: list[Dropped] = []
+    wanted = respect_pauses(connection, wanted)
     found = survey(connection, wanted.queues)
     if found.is_untidy(now):
         dropped = _tidy(connection, wanted.queues, now)

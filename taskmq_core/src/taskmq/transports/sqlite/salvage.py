@@ -36,7 +36,7 @@ from .statements import SALVAGE as SQL
 __all__ = ["main", "salvage"]
 
 NUMBERED = ("jobs", "envelopes", "results", "turns")
-OTHERS = ("edges", "inputs", "keys", "rates", "lines", "served", "workers", "leases")
+OTHERS = ("edges", "inputs", "keys", "rates", "lines", "served", "workers", "leases", "paused")
 BEYOND_EVERY_SEQ = 1 << 48
 
 

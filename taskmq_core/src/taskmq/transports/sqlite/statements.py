@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskmq.transports._files import load_blocks
 
 __all__ = [
+    "CONTROL",
     "DEPENDENCIES",
     "ENQUEUE",
     "FAIR",
@@ -22,6 +23,7 @@ def _load(name: str) -> dict[str, str]:
     return load_blocks(__package__, f"sql/{name}.sql")
 
 
+CONTROL = _load("control")
 DEPENDENCIES = _load("dependencies")
 ENQUEUE = _load("enqueue")
 FAIR = _load("fair")

@@ -9,7 +9,14 @@ import msgspec
 
 from taskmq.clock import Clock
 from taskmq.envelope import Sealed
-from taskmq.records import JobFilter, JobRecord, MaintenanceReport, QueueStats, WorkerRecord
+from taskmq.records import (
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    PausedQueue,
+    QueueStats,
+    WorkerRecord,
+)
 from taskmq.transport import (
     Capabilities,
     Delivery,
@@ -23,13 +30,12 @@ from taskmq.transport import (
 )
 from taskmq.turns import Turns
 
-from . import query, registry, upkeep
-from .claim import highest, without_used_up
+from . import control, query, registry, upkeep
 from .database import Database
 from .enqueue import enqueue
 from .listener import Hub
 from .options import Options, parse
-from .reserve import reserve, survey
+from .reserve import look, reserve
 from .rows import DEAD, FINISHED
 from .settle import check, extend, settle
 
@@ -85,8 +91,7 @@ class SqliteTransport:
             if reservation is None:
                 return Exchange()
             # Look first: a worker that finds nothing does not write, nor wait for one who does.
-            found = self._database.read(survey, reservation.queues)
-            top = highest(without_used_up(found.tops, reservation.quotas))
+            found, top = self._database.read(look, reservation)
             if not found.is_untidy(now) and (top is None or reservation.limit < 1):
                 return Exchange(next_due_at=found.next_due_at, waiting_priority=top)
         return self._database.write(_exchange, self._turns, settlements, reservation, now)
@@ -166,6 +171,18 @@ class SqliteTransport:
 
     def surrender(self, name: str, owner: str) -> bool:
         return self._database.write(registry.surrender, name, owner, self._clock.now())
+
+    # -- what people decide ------------------------------------------------------------------
+
+    def pause(self, queue: str, *, by: str, reason: str = "") -> bool:
+        wanted = PausedQueue(queue=queue, by=by, paused_at=self._clock.now(), reason=reason)
+        return self._database.write(control.pause, wanted)
+
+    def resume(self, queue: str) -> bool:
+        return self._database.write(control.resume, queue)
+
+    def paused(self) -> list[PausedQueue]:
+        return self._database.read(control.paused)
 
     # -- upkeep ------------------------------------------------------------------------------
 

@@ -163,6 +163,14 @@ CREATE TABLE leases (
     expires_at REAL NOT NULL
 ) WITHOUT ROWID;
 
+-- The queues that nobody reserves from.
+CREATE TABLE paused (
+    queue TEXT PRIMARY KEY,
+    by TEXT NOT NULL,
+    paused_at REAL NOT NULL,
+    reason TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- Nothing that belongs to a job outlives it, whatever deletes it.
 CREATE TRIGGER jobs_delete AFTER DELETE ON jobs
 BEGIN

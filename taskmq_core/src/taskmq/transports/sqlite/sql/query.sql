@@ -30,6 +30,22 @@ jobs.queue = ?;
 -- A condition of a find.
 jobs.task = ?;
 
+-- name: with_key
+-- A condition of a find.
+jobs.key = ?;
+
+-- name: in_workflow
+-- A condition of a find.
+jobs.workflow = ?;
+
+-- name: is_stopping
+-- A condition of a find.
+jobs.cancel_requested > 0;
+
+-- name: not_stopping
+-- A condition of a find.
+jobs.cancel_requested = 0;
+
 -- name: behind
 -- A condition of a find: later in the store than that job, which must be known.
 jobs.seq > (SELECT seq FROM jobs WHERE id = ?);
