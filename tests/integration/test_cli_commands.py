@@ -502,3 +502,75 @@ def test_an_unexpected_error_is_one_line_too(run: Run, monkeypatch: pytest.Monke
     assert ran.code == 70
     assert ran.err.startswith("taskmq: error: unexpected AttributeError: ")
     monkeypatch.setattr(the_app(), "_transport", None)
+
+
+# -- pause, resume, revoke -----------------------------------------------------------------------
+
+
+def test_a_paused_queue_is_told_everywhere(run: Run) -> None:
+    job_id = submitted(run, "tasks.fail")
+    ran = run("pause", "email", "--reason", "the provider is down")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "queue 'email' is paused; to go on: taskmq resume email\n"
+    work()
+    status = run("status")
+    assert "Paused queues" in status.out
+    assert "the provider is down" in status.out
+    (paused,) = run("status", "--json").json["paused"]
+    assert (paused["queue"], paused["reason"]) == ("email", "the provider is down")
+    findings = run("inspect", job_id, "--json").json["findings"]
+    assert findings[0]["code"] == "paused"
+    assert f"was paused by {paused['by']}" in run("pause", "email").out
+    assert run("resume", "email").out == "queue 'email' goes on\n"
+    assert "Paused" not in run("status").out
+
+
+def test_pausing_a_queue_that_nothing_names_says_so(run: Run) -> None:
+    ran = run("pause", "emial")
+    assert (ran.code, ran.err) == (
+        0,
+        "taskmq: warning: no job, worker or task names that queue yet; did you mean 'email'?\n",
+    )
+    ran = run("resume", "email")
+    assert (ran.code, ran.out) == (1, "")
+    assert "queue 'email' is not paused (paused are: emial)" in ran.err
+
+
+def test_revoke_by_id(run: Run) -> None:
+    job_id = submitted(run, "tasks.add", "--args", "[1]")
+    assert (ran := run("revoke", job_id)).code == 0
+    assert ran.out == f"{job_id} revoked\n"
+    assert the_app().result(job_id).state == "REVOKED"
+    ran = run("revoke", job_id, "NOBODY", "--terminate")
+    assert (ran.code, ran.out.count("is finished or unknown")) == (1, 2)
+
+
+def test_revoke_by_what_jobs_are(run: Run) -> None:
+    for number in range(3):
+        submitted(run, "tasks.add", "--args", f"[{number}]", "--key", f"k{number}")
+    submitted(run, "tasks.nothing", "--queue", "other")
+    assert run("revoke", "--key", "k0", "--yes").out == "1 job revoked\n"
+    assert run("revoke", "--task", "tasks.add", "--queue", "other", "--yes").out == (
+        "0 jobs revoked\n"
+    )
+    assert run("revoke", "--task", "tasks.add", "--yes").out == "2 jobs revoked\n"
+    assert run("revoke", "--queue", "other", "--yes").out == "1 job revoked\n"
+    assert run("revoke", "--workflow", "w", "--yes").out == "0 jobs revoked\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "name the jobs, or pass --task, --queue, --key or --workflow"),
+        (["J1", "--task", "t"], "name the jobs, or pass --task"),
+        (["--task", "t"], "this takes jobs out for good: pass --yes"),
+    ],
+)
+def test_revoke_refuses_what_is_not_clear(
+    run: Run, argv: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    ran = run("revoke", *argv)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1

@@ -7,7 +7,7 @@ import pytest
 from taskmq import JobState
 from taskmq.diagnose import Situation, diagnose, in_words
 from taskmq.limits import Limit
-from taskmq.records import Failure, Held, JobRecord, QueueStats, WorkerRecord
+from taskmq.records import Failure, Held, JobRecord, PausedQueue, QueueStats, WorkerRecord
 
 NOW = 1_700_000_000.0
 
@@ -63,6 +63,19 @@ def test_nothing_is_in_the_way() -> None:
 
 def test_delayed() -> None:
     assert told(job(visible_at=NOW + 45), worker()) == {"delayed": "it is delayed for another 45 s"}
+
+
+def test_its_queue_is_paused() -> None:
+    pause = PausedQueue(queue="money", by="ann@desk", paused_at=NOW - 300, reason="audit\nof may")
+    other = PausedQueue(queue="email", by="bob@desk", paused_at=NOW)
+    text = "its queue 'money' was paused by ann@desk 5 min ago (audit); to go on: "
+    text += "taskmq resume money"
+    assert told(job(), worker(), paused=[other, pause]) == {"paused": text}
+    assert list(told(job(visible_at=NOW + 45), paused=[pause])) == [
+        "paused",
+        "delayed",
+        "no_worker",
+    ]
 
 
 def test_between_two_attempts() -> None:

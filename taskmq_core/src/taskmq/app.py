@@ -17,6 +17,7 @@ from .checks import nearest
 from .clock import Clock, SystemClock
 from .codec import BUILT_IN, Codec, CodecRegistry
 from .config import Config
+from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
 from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
@@ -27,6 +28,7 @@ from .hooks import WorkerHook
 from .ids import new_id
 from .plugins import open_transport
 from .policy import TaskPolicy
+from .records import JobFilter, PausedQueue
 from .registry import Registry
 from .result import Result
 from .tasks import FunctionTask, Task
@@ -295,6 +297,51 @@ class App:
             decode(extract(envelope.args, envelope.codec, is_json=is_json)),
             decode(extract(envelope.kwargs, envelope.codec, is_json=is_json)),
         )
+
+    # -- control -----------------------------------------------------------------------------
+
+    def pause(self, queue: str, *, reason: str = "") -> bool:
+        """Let no worker take jobs from a queue, until `resume`; false if it is paused already.
+
+        It is stored, with ``user@host`` and the time: workers that start later wait as well.
+        What runs goes on, and so does what workers hold already; jobs can be submitted.
+
+        >>> app.pause("email", reason="the provider is down")
+        True
+        """
+        if not queue:
+            raise ConfigError("which queue? its name is empty")
+        return self.transport.pause(queue, by=whoami(), reason=reason)
+
+    def resume(self, queue: str) -> bool:
+        """End a pause; waiting workers take jobs at once. False if the queue is not paused."""
+        return self.transport.resume(queue)
+
+    def paused(self) -> list[PausedQueue]:
+        """Every paused queue, by name: who, since when, why."""
+        return self.transport.paused()
+
+    def revoke(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        workflow: str | None = None,
+        terminate: bool = False,
+    ) -> int:
+        """Take out every unfinished job that matches all of these; how many there were.
+
+        What has not started never will (jobs that depend on it are skipped, and not counted);
+        what runs is asked to stop, or with ``terminate`` ended by force where the pool can do so.
+        In batches: each is atomic, the whole is not. Raises `ConfigError` if nothing is given.
+        For single jobs: `Result.revoke`.
+
+        >>> app.revoke(task="shop.send", queue="email")
+        1204
+        """
+        wanted = JobFilter(task=task, queue=queue, key=key, workflow=workflow)
+        return revoke_where(self.transport, wanted, terminate=terminate)
 
     # -- the store ---------------------------------------------------------------------------
 

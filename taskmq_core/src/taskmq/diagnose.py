@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .checks import nearest
-from .records import Held, JobRecord, QueueStats, WorkerRecord
+from .records import Held, JobRecord, PausedQueue, QueueStats, WorkerRecord
 from .states import JobState
 
 __all__ = ["Finding", "Situation", "diagnose", "in_words"]
@@ -28,6 +28,7 @@ class Situation:
     workers: Sequence[WorkerRecord] = ()
     queues: Sequence[QueueStats] = ()
     dependencies: Mapping[str, JobRecord | None] = field(default_factory=dict)
+    paused: Sequence[PausedQueue] = ()
 
     def live(self) -> list[WorkerRecord]:
         return [worker for worker in self.workers if not worker.is_stale(self.now)]
@@ -73,7 +74,7 @@ def _queued(job: JobRecord, situation: Situation) -> list[Finding]:
     if job.expires_at is not None and job.expires_at <= now:
         text = f"it expired {in_words(now - job.expires_at)} ago and will never run; "
         return [Finding("expired", f"{text}the next look at its queue takes it out")]
-    findings = []
+    findings = [_paused(pause, now) for pause in situation.paused if pause.queue == job.queue]
     if job.held is not None:
         findings.append(_held(job.held))
     elif job.parked_reason is not None:
@@ -84,6 +85,12 @@ def _queued(job: JobRecord, situation: Situation) -> list[Finding]:
     if not findings:
         findings += _ahead(job, situation)
     return findings or [Finding("ready", "it is ready: the next free slot takes it")]
+
+
+def _paused(pause: PausedQueue, now: float) -> Finding:
+    why = f" ({_first_line(pause.reason)})" if pause.reason else ""
+    text = f"its queue {pause.queue!r} was paused by {pause.by} {in_words(now - pause.paused_at)}"
+    return Finding("paused", f"{text} ago{why}; to go on: taskmq resume {pause.queue}")
 
 
 def _held(held: Held) -> Finding:

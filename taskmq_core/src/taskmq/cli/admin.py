@@ -50,13 +50,15 @@ def purge(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def confirm(arguments: argparse.Namespace, question: str) -> None:
+def confirm(
+    arguments: argparse.Namespace, question: str, risk: str = "this deletes jobs for good"
+) -> None:
     """Go on only if the answer is yes. Raises `CommandFailed`."""
     if arguments.yes:
         return
     if not sys.stdin.isatty():
-        raise CommandFailed("this deletes jobs for good: pass --yes to do so unasked", Exit.USAGE)
+        raise CommandFailed(f"{risk}: pass --yes to do so unasked", Exit.USAGE)
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise CommandFailed("nothing deleted")
+        raise CommandFailed("nothing was changed")

@@ -15,7 +15,7 @@ from taskmq.checks import nearest
 from taskmq.logs import LEVELS
 from taskmq.worker.pulse import STUCK_AFTER
 
-from . import admin, dead, run
+from . import admin, control, dead, run
 from .call import call
 from .exits import Exit
 from .status import status
@@ -129,6 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("job", metavar="JOB", help="the job's id")
     _json_argument(inspect)
+    _control_arguments(commands, add)
     _dlq_arguments(commands, add)
     purge = add(
         commands,
@@ -257,6 +258,34 @@ def _call_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local", action="store_true", help="run it in this process; store nothing"
     )
+
+
+def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    pause = add(
+        commands,
+        "pause",
+        control.pause,
+        "let no worker take jobs from a queue",
+        "taskmq pause email --reason 'the provider is down'",
+    )
+    pause.add_argument("queue", metavar="QUEUE")
+    pause.add_argument("--reason", default="", help="why, for people")
+    resume = add(commands, "resume", control.resume, "end a pause", "taskmq resume email")
+    resume.add_argument("queue", metavar="QUEUE")
+    revoke = add(
+        commands,
+        "revoke",
+        control.revoke,
+        "take jobs out, and ask those that run to stop",
+        "taskmq revoke 01HF7YAT00P1RHENHKJCXP1W2M",
+        "taskmq revoke --task shop.send --queue email",
+    )
+    revoke.add_argument("jobs", metavar="ID", nargs="*")
+    _selection(revoke)
+    revoke.add_argument("--key", help="only with this idempotency key")
+    revoke.add_argument("--workflow", metavar="ID", help="only of this workflow")
+    revoke.add_argument("--terminate", action="store_true", help="end by force what runs")
+    _yes_argument(revoke)
 
 
 def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:

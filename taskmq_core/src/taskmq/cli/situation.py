@@ -16,10 +16,12 @@ def situation_of(app: App, job: JobRecord | None) -> Situation:
     """Read it from the app's store."""
     store = app.transport
     now, workers, queues = app.clock.now(), store.workers(), store.stats()
+    paused = store.paused()
     if job is None or job.state is not JobState.WAITING:
-        return Situation(now, workers, queues)
+        return Situation(now, workers, queues, paused=paused)
     try:
         ids = [dependency.job for dependency in load(job.envelope).after]
     except MessageError:
         ids = []
-    return Situation(now, workers, queues, dict(zip(ids, store.get(ids), strict=True)))
+    dependencies = dict(zip(ids, store.get(ids), strict=True))
+    return Situation(now, workers, queues, dependencies, paused)

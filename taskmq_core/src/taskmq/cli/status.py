@@ -16,6 +16,7 @@ from taskmq.records import JobFilter
 from .apps import open_store
 from .exits import Exit
 from .output import Printer
+from .values import shorten
 
 __all__ = ["status"]
 
@@ -50,6 +51,7 @@ class Snapshot:
         self.capabilities = store.capabilities
         self.workers = store.workers()
         self.queues = store.stats()
+        self.paused = store.paused()
         any_parked = any(stats.parked for stats in self.queues)
         self.parked = store.find(JobFilter(parked=True, limit=PARKED_LIMIT)) if any_parked else []
 
@@ -66,6 +68,7 @@ class Snapshot:
                 {"reason": reason, "task": task, "queue": queue, "jobs": count}
                 for reason, task, queue, count in self._parked_groups()
             ],
+            "paused": [msgspec.structs.asdict(each) for each in self.paused],
         }
 
     def show(self, printer: Printer, *, by_priority: bool) -> None:
@@ -73,6 +76,8 @@ class Snapshot:
         self._show_store(printer)
         self._show_workers(printer)
         self._show_queues(printer)
+        if self.paused:
+            self._show_paused(printer)
         if by_priority:
             self._show_priorities(printer)
         if self.parked:
@@ -120,6 +125,21 @@ class Snapshot:
         if any_held:
             names.insert(4, "HELD")
         printer.table(tuple(names), rows)
+
+    def _show_paused(self, printer: Printer) -> None:
+        rows = [
+            (
+                each.queue,
+                each.by,
+                f"{in_words(self.now - each.paused_at)} ago",
+                shorten(each.reason, 60),
+            )
+            for each in self.paused
+        ]
+        printer.line()
+        printer.heading("Paused queues")
+        printer.table(("QUEUE", "BY", "SINCE", "REASON"), rows)
+        printer.line("  to go on: taskmq resume QUEUE")
 
     def _show_priorities(self, printer: Printer) -> None:
         rows = [
