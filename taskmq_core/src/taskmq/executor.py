@@ -27,6 +27,7 @@ from .errors import (
     RejectJob,
     ReleaseJob,
     RetryJob,
+    UnknownTask,
     UnsupportedVersion,
     WorkerLost,
 )
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from .app import App
     from .tasks import Task
 
-__all__ = ["Attempt", "Executor", "Leash", "Outcome", "park_delay"]
+__all__ = ["NEVER_RAN", "Attempt", "Executor", "Leash", "Outcome", "park_delay"]
 
 T = TypeVar("T")
 
@@ -58,6 +59,16 @@ logger = logging.getLogger("taskmq.executor")
 
 NULL = Payload("json", b"null")
 DEFAULT_RETRY = Retry()
+
+UNRUNNABLE: dict[str, Exception] = {
+    "unsupported_version": UnsupportedVersion("no worker here reads envelopes of its version"),
+    "unknown_task": UnknownTask("no worker here has that task"),
+    "undecodable_arguments": DecodeError("no worker here could decode its arguments"),
+    "arguments_do_not_fit": TypeError("its arguments fit the task of no worker here"),
+}
+"""Why a job is parked, and what is said if that does not change."""
+NEVER_RAN = frozenset({"malformed", *UNRUNNABLE})
+"""Reasons of dead letters that no attempt has led to."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -445,7 +456,14 @@ class Executor:
         return settlement, JobState.FAILED
 
     def _park(self, delivery: Delivery, reason: str, envelope: Envelope | None = None) -> Outcome:
-        delay = park_delay(delivery.parked_at, self._clock.now())
+        """Until a worker comes that can run it, or its time in the park is over. The offer at that
+        very moment is the last: so a worker can tell of the end that maintenance would make."""
+        now = self._clock.now()
+        left = self._park_ttl - (0.0 if delivery.parked_at is None else now - delivery.parked_at)
+        if delivery.parked_at is not None and left <= 0:
+            self._drop(delivery, reason, envelope)
+            return Outcome(DeadLetter(delivery, reason, describe(UNRUNNABLE[reason])))
+        delay = min(park_delay(delivery.parked_at, now), max(0.0, left))
         if envelope and self._emitter.active:
             self._emit(JobDeferred, delivery, envelope, reason=reason, parked=True)
         return Outcome(Defer(delivery, delay, reason, self._park_ttl))

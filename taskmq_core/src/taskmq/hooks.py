@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .transport import Delivery
+from .transport import Delivery, Dropped
 
 if TYPE_CHECKING:
     from .app import App
@@ -34,6 +34,14 @@ class WorkerHook:
 
     def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> None:
         """These have just been reserved, in the order in which they will start."""
+
+    def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
+        """These jobs are over without an attempt that could tell: no hook of their task is called.
+
+        The store has it when this is called, once for each: ``reason`` is ``expired``, or that of
+        a dead letter (``worker_lost``, ``unknown_task``, ``malformed``, …). ``task`` is empty if
+        even that is not known. A job that is revoked before a worker took it is not among them.
+        """
 
     def on_child_start(self, app: App) -> None:
         """Before the first job, in the process that runs jobs, in the thread that does so where

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from taskmq.app import App
-from taskmq.errors import SchemaMismatch, StoreCorrupt, TransportError
+from taskmq.envelope import load
+from taskmq.errors import (
+    MalformedEnvelope,
+    SchemaMismatch,
+    StoreCorrupt,
+    TransportError,
+    UnsupportedVersion,
+)
 from taskmq.events import JobDropped, TransportFailed
-from taskmq.transport import Dropped, Exchange, Reservation, Settled, Settlement
+from taskmq.executor import NEVER_RAN
+from taskmq.transport import (
+    DeadLetter,
+    Dropped,
+    Exchange,
+    Expire,
+    Reservation,
+    Settled,
+    Settlement,
+)
 
 from .backoff import Backoff
 from .lease import LeaseKeeper
@@ -41,6 +57,7 @@ class Fetcher:
         lease: float,
         keeper: LeaseKeeper,
         pace: Pace = REAL,
+        on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
     ) -> None:
         self.unsent: list[Settlement] = []
         self.resume_at = 0.0
@@ -53,6 +70,7 @@ class Fetcher:
         self._quotas = Quotas(queues, app.config.queues)
         self._lease = lease
         self._keeper = keeper
+        self._on_dropped = on_dropped
         self._monotonic = pace.monotonic
         self._backoff = Backoff(pace.draw)
         self._down_since = 0.0
@@ -91,7 +109,7 @@ class Fetcher:
             self._keeper.hold(answer.deliveries)
             self._quotas.hold(answer.deliveries)
         if answer.dropped:
-            self._report_dropped(answer.dropped)
+            self.report_dropped(answer.dropped)
         return answer
 
     def _call(self, settlements: Sequence[Settlement], reservation: Reservation | None) -> Exchange:
@@ -123,8 +141,13 @@ class Fetcher:
                     self.tally.add((settlement,))
         else:
             self.tally.add(settlements)
+        if self._on_dropped is not None:
+            done = zip(settlements, settled, strict=True)
+            dropped = [_dropped(each) for each, how in done if how is not Settled.LEASE_LOST]
+            self._tell_dropped([job for job in dropped if job is not None])
 
-    def _report_dropped(self, dropped: Sequence[Dropped]) -> None:
+    def report_dropped(self, dropped: Sequence[Dropped]) -> None:
+        """Tell whoever listens of jobs that ended in the store."""
         for job in dropped:
             logger.info("job %s of task %s dropped: %s", job.job_id, job.task, job.reason)
         if self._app.emitter.active:
@@ -137,6 +160,11 @@ class Fetcher:
                     for job in dropped
                 )
             )
+        self._tell_dropped(dropped)
+
+    def _tell_dropped(self, dropped: Sequence[Dropped]) -> None:
+        if dropped and self._on_dropped is not None:
+            self._on_dropped(dropped)
 
     # -- a store that does not answer --------------------------------------------------------
 
@@ -184,3 +212,19 @@ class Fetcher:
                 self._keep([settlement])
             except Exception:
                 logger.exception("job %s cannot be settled", settlement.delivery.job_id)
+
+
+def _dropped(settlement: Settlement) -> Dropped | None:
+    """What a settlement means for `WorkerHook.on_dropped`: something, if no attempt was made."""
+    if isinstance(settlement, Expire):
+        reason = "expired"
+    elif isinstance(settlement, DeadLetter) and settlement.reason in NEVER_RAN:
+        reason = settlement.reason
+    else:
+        return None
+    delivery = settlement.delivery
+    try:
+        task = load(delivery.envelope).task
+    except (MalformedEnvelope, UnsupportedVersion):
+        task = ""
+    return Dropped(delivery.job_id, task, delivery.queue, reason)

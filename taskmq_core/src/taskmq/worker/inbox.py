@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from taskmq.executor import Outcome
-from taskmq.transport import Delivery, Release
+from taskmq.transport import Delivery, Dropped, Release
 
 __all__ = ["Inbox"]
 
@@ -38,6 +38,7 @@ class Inbox:
         self._recalled: deque[Delivery] = deque()
         self._withdrawn: deque[Release] = deque()
         self._given_back: deque[Release] = deque()
+        self._dropped: deque[Dropped] = deque()
         self._changed = False
         # A SimpleQueue, because its put may be called by a signal handler that interrupts its get.
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -76,6 +77,11 @@ class Inbox:
         self._given_back.extend(releases)
         self._bell.put(None)
 
+    def drop(self, dropped: Iterable[Dropped]) -> None:
+        """These are over, in the store, and nobody has been told."""
+        self._dropped.extend(dropped)
+        self._bell.put(None)
+
     # -- the loop ----------------------------------------------------------------------------
 
     def wait(self, timeout: float, enough: int = 1) -> bool:
@@ -112,6 +118,10 @@ class Inbox:
     def take_given_back(self) -> list[Release]:
         """What another thread took out of the pool and settled."""
         return _drained(self._given_back)
+
+    def take_dropped(self) -> list[Dropped]:
+        """What another thread found to be over."""
+        return _drained(self._dropped)
 
     def take_notice(self) -> bool:
         """Whether the store was said to have changed since the last call."""

@@ -49,6 +49,7 @@ class LeaseKeeper:
         self._terminate = terminate
         # By identity: hashing a delivery costs more, and two of one job may be held at once.
         self._held: dict[int, Delivery] = {}
+        self._recalled: dict[int, Delivery] = {}  # of what is held, or was until it was lost
         self._checked: dict[int, Delivery] = {}  # what was held at the last check
         self._lock = threading.Lock()
         self._failing = False
@@ -64,6 +65,11 @@ class LeaseKeeper:
         with self._lock:
             for settlement in settlements:
                 self._held.pop(id(settlement.delivery), None)
+                self._recalled.pop(id(settlement.delivery), None)
+
+    def has_recalled(self, delivery: Delivery) -> bool:
+        """Whether it must not start any more. Costs next to nothing."""
+        return bool(self._recalled) and id(delivery) in self._recalled
 
     def __len__(self) -> int:
         return len(self._held)
@@ -148,6 +154,8 @@ class LeaseKeeper:
                     "lost the lease of job %s (%s)", delivery.job_id, _progress(context, delivery)
                 )
         if recalled:
+            with self._lock:
+                self._recalled.update((id(delivery), delivery) for delivery in recalled)
             self._recall(recalled)
 
     def _is_current(self, delivery: Delivery, status: LeaseStatus) -> bool:

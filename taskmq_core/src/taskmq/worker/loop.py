@@ -159,6 +159,9 @@ class Loop:
         withdrawn, given_back = self._inbox.take_withdrawn(), self._inbox.take_given_back()
         if withdrawn or given_back:
             self._hear_of(withdrawn, given_back)
+        dropped = self._inbox.take_dropped()
+        if dropped:
+            self._fetcher.report_dropped(dropped)
         if self._inbox.take_notice():
             self._look = True
         if self._due_at is not None and self._app.clock.now() >= self._due_at:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from taskmq.errors import TransportError
-from taskmq.records import WorkerRecord
-from taskmq.transport import Transport
+from taskmq.records import JobFilter, WorkerRecord
+from taskmq.states import JobState
+from taskmq.transport import Dropped, Transport
 
 from .heartbeat import Heartbeat
 from .vitals import has_ended
@@ -26,18 +27,26 @@ READ_EVERY = 2.0
 PER_ENTRY = 0.02
 """Seconds between two reads of the registry: the first, and as much again for each entry in it, so
 that many workers together do not read more than few."""
+MOST_HELD = 100_000
+"""More than workers hold together; there has to be a number."""
 
 
 class Neighbours:
     """The neighbours of the worker that ``heartbeat`` describes. ``on_reclaim`` is called when
-    there is something to reserve because of one."""
+    there is something to reserve because of one, ``on_dropped`` with the jobs for which that was
+    once too often, whose task has no attempt left that could tell."""
 
     def __init__(
-        self, transport: Transport, heartbeat: Heartbeat, on_reclaim: Callable[[], None]
+        self,
+        transport: Transport,
+        heartbeat: Heartbeat,
+        on_reclaim: Callable[[], None],
+        on_dropped: Callable[[Sequence[Dropped]], None] = lambda dropped: None,
     ) -> None:
         self._transport = transport
         self._heartbeat = heartbeat
         self._on_reclaim = on_reclaim
+        self._on_dropped = on_dropped
         self._known: list[WorkerRecord] = []
         self._read_at = 0.0
         self._shared_until = 0.0
@@ -94,12 +103,23 @@ class Neighbours:
         self._heartbeat.anonymous = now < self._shared_until
 
     def _take_from(self, neighbour: WorkerRecord) -> None:
+        running = JobFilter(states=(JobState.RUNNING,), limit=MOST_HELD)
+        held = [job.id for job in self._transport.find(running) if job.worker == neighbour.id]
         taken = self._transport.reclaim(neighbour)
         if taken:
             logger.warning(
                 "worker %s (pid %d) is gone: took back %d jobs", neighbour.id, neighbour.pid, taken
             )
             self._on_reclaim()
+            self._tell_dropped(held)
+
+    def _tell_dropped(self, held: Sequence[str]) -> None:
+        dead = JobFilter(ids=tuple(held), dead=True, limit=MOST_HELD)
+        lost = self._transport.find(dead) if held else ()
+        if lost:
+            self._on_dropped(
+                [Dropped(job.id, job.task, job.queue, job.dead_reason or "") for job in lost]
+            )
 
 
 def _is_mine(entry: WorkerRecord, mine: WorkerRecord) -> bool:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from taskmq.app import App
 from taskmq.config import Config
@@ -183,7 +184,8 @@ class Worker:
             name=self.name,
             queues=self.queues,
             inbox=self._inbox,
-            on_deliveries=self._deliveries_hook(),
+            on_deliveries=self._listener("on_deliveries"),
+            on_dropped=self._listener("on_dropped"),
             hooks=self._hooks(),
         )
         self._session = session
@@ -245,12 +247,12 @@ class Worker:
             )
         self._call("on_stop", report)
 
-    def _deliveries_hook(self) -> Callable[[Sequence[Delivery]], None] | None:
+    def _listener(self, name: str) -> Callable[[Sequence[Any]], None] | None:
         """Nothing where nobody listens: no call per batch then."""
-        silent = WorkerHook.on_deliveries
-        if all(type(hook).on_deliveries is silent for hook in self._hooks()):
+        silent = getattr(WorkerHook, name)
+        if all(getattr(type(hook), name) is silent for hook in self._hooks()):
             return None
-        return lambda deliveries: self._call("on_deliveries", deliveries)
+        return lambda batch: self._call(name, batch)
 
     def _hooks(self) -> list[WorkerHook]:
         return [*self.app.hooks, self._hook]

@@ -10,10 +10,10 @@ from functools import partial
 from taskmq.app import App
 from taskmq.config import Config
 from taskmq.errors import ConfigError
-from taskmq.executor import Executor
+from taskmq.executor import Executor, Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Pool, RunningJob, Setting, make_pool
-from taskmq.transport import Delivery
+from taskmq.transport import Delivery, Dropped, Release
 
 from .autoscale import INTERVAL, Autoscale
 from .credit import Credit
@@ -55,6 +55,7 @@ class Session:
         queues: Sequence[str],
         inbox: Inbox,
         on_deliveries: Callable[[Sequence[Delivery]], None] | None,
+        on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
         hooks: Sequence[WorkerHook] = (),
         pace: Pace = REAL,
     ) -> None:
@@ -88,6 +89,7 @@ class Session:
             lease=config.lease,
             keeper=self.keeper,
             pace=pace,
+            on_dropped=on_dropped,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
         self._credit = credit = Credit(self.pool.slots, config.prefetch)
@@ -112,7 +114,7 @@ class Session:
             app, config, name=name, queues=tuple(queues), slots=self.pool.slots
         )
         self.heartbeat = Heartbeat(app, record, self._load)
-        self._neighbours = Neighbours(transport, self.heartbeat, inbox.notice)
+        self._neighbours = Neighbours(transport, self.heartbeat, inbox.notice, inbox.drop)
         self._ticker = Ticker()
         self._ticker.every(config.lease * RENEW_EVERY, self.keeper.renew)
         self._ticker.every(CHECK_INTERVAL, self.keeper.check)
@@ -153,7 +155,7 @@ class Session:
     def enter(self) -> None:
         """Register, and start the pool: all of a start that needs no thread of the worker's own.
         A simulation leaves it at that, and does itself what the threads would do."""
-        self.pool.start(self._executor.execute, self._inbox.put)
+        self.pool.start(self._execute, self._inbox.put)
         self.heartbeat.register()
 
     def end(self) -> int:
@@ -203,6 +205,13 @@ class Session:
         self.watchdog.stop()
         self._ticker.stop()
         self._lookout.stop()
+
+    def _execute(self, delivery: Delivery) -> Outcome:
+        # It may have been recalled since the loop last looked: in the solo pool the loop is inside
+        # the job before this one.
+        if self.keeper.has_recalled(delivery):
+            return Outcome(Release(delivery))
+        return self._executor.execute(delivery)
 
     def _extend(self, delivery: Delivery) -> bool:
         return self.keeper.extend(delivery)

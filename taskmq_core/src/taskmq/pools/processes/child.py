@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from taskmq.events import Event
+from taskmq.events import Event, JobStarted
 from taskmq.executor import Executor
 from taskmq.pools.base import run_one
 from taskmq.transport import Delivery
@@ -184,6 +184,8 @@ class Child:
     def handle(self, events: Sequence[Event]) -> None:
         """An event sink: they belong to the parent's."""
         self._reports.append(Happened([event for event in events if type(event) in RELAYED]))  # type: ignore[misc]  # just checked
+        if any(type(event) is JobStarted for event in events):
+            self._flush()  # it would die with a task that is killed
 
     def _report(self, report: Report) -> None:
         self._reports.append(report)
