@@ -16,6 +16,7 @@ from taskmq import (
     RemoteError,
     ResultTimeout,
     Retry,
+    Task,
     current_task,
 )
 from taskmq.call import Call
@@ -87,7 +88,7 @@ def test_a_delayed_job_runs_at_once_and_later_ones_keep_their_time(app: App) -> 
 
 
 def test_what_expired_never_runs(app: App) -> None:
-    task = app.task(name="t")(lambda: pytest.fail("ran"))
+    task: Task[[], Any] = app.task(name="t")(lambda: pytest.fail("ran"))
     for options in ({"expires": 0.0}, {"expires": -1.0}, {"eta": 60.0, "expires": 30.0}):
         result = task.call().options(**options).submit()
         assert result.state == "EXPIRED"
@@ -201,7 +202,7 @@ def test_a_coroutine_submits_and_a_coroutine_task_runs(app: App) -> None:
         return await (await double.adelay(4)).aget()
 
     assert asyncio.run(main()) == 8
-    assert double.delay(5).get() == 10  # type: ignore[comparison-overlap]  # see docs/reference/api.md
+    assert double.delay(5).get() == 10
 
 
 def test_it_brings_its_own_store() -> None:

@@ -77,7 +77,7 @@ def bench() -> Iterator[Bench]:
 def sleeper(bench: Bench, **policy: Any) -> Task[..., Any]:
     """A task that says that it has started, and sleeps until somebody ends it."""
 
-    @bench.app.task(name="sleeper", **policy)
+    @bench.app.task(name="sleeper", **policy)  # type: ignore[untyped-decorator]  # as options are
     async def sleeper() -> None:
         bench.started.put(current_task().id)
         await asyncio.sleep(DEADLINE)

@@ -13,7 +13,7 @@ from taskmq import App, Config, ConfigError, JobState, Retry, Task, current_task
 from taskmq.envelope import load
 from taskmq.errors import TaskNotBound
 from taskmq.result import Result
-from taskmq.tasks import task_name
+from taskmq.tasks import CoroutineTask, task_name
 from taskmq.testing import FakeClock
 
 
@@ -336,3 +336,12 @@ def test_a_script_and_its_import_give_the_same_name(tmp_path: Path) -> None:
 def test_the_name_of_a_class() -> None:
     assert task_name(Pay) == "tests.unit.test_task.Pay"
     assert callable(current_task)
+
+
+def test_a_coroutine_function_becomes_a_task_whose_call_gives_the_coroutine(app: App) -> None:
+    @app.task
+    async def double(x: int) -> int:
+        return 2 * x
+
+    assert isinstance(double, CoroutineTask)
+    assert asyncio.run(double(4)) == asyncio.run(double.run(4)) == 8

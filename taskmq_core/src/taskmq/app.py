@@ -7,9 +7,9 @@ import importlib
 import pkgutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import ModuleType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from .backpressure import enqueue_or_wait
 from .call import Call, instant
@@ -31,7 +31,14 @@ from .policy import TaskPolicy
 from .records import JobFilter, PausedQueue
 from .registry import Registry
 from .result import Result
-from .tasks import FunctionTask, Task
+from .tasks import (
+    BoundTaskDecorator,
+    CoroutineTask,
+    FunctionTask,
+    Task,
+    TaskDecorator,
+    task_of,
+)
 from .transport import Enqueued, Transport
 
 __all__ = ["App", "task"]
@@ -91,17 +98,20 @@ class App:
     # -- defining tasks ----------------------------------------------------------------------
 
     @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> CoroutineTask[P, R]: ...
+
+    @overload
     def task(self, function: Callable[P, R], /) -> FunctionTask[P, R]: ...
 
     @overload
     def task(
         self, *, bind: Literal[False] = False, name: str | None = None, **policy: Any
-    ) -> Callable[[Callable[P, R]], FunctionTask[P, R]]: ...
+    ) -> TaskDecorator: ...
 
     @overload
     def task(
         self, *, bind: Literal[True], name: str | None = None, **policy: Any
-    ) -> Callable[[Callable[Concatenate[Any, P], R]], FunctionTask[P, R]]: ...
+    ) -> BoundTaskDecorator: ...
 
     def task(
         self,
@@ -119,10 +129,7 @@ class App:
         """
 
         def register(body: Callable[..., Any]) -> FunctionTask[..., Any]:
-            made: FunctionTask[..., Any] = FunctionTask(
-                body, name=name, policy=_policy(policy), bind=bind
-            )
-            return self.register(made)
+            return self.register(task_of(body, name=name, policy=_policy(policy), bind=bind))
 
         return register if function is None else register(function)
 
@@ -404,19 +411,21 @@ class App:
 
 
 @overload
+def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> CoroutineTask[P, R]: ...
+
+
+@overload
 def task(function: Callable[P, R], /) -> FunctionTask[P, R]: ...
 
 
 @overload
 def task(
     *, bind: Literal[False] = False, name: str | None = None, **policy: Any
-) -> Callable[[Callable[P, R]], FunctionTask[P, R]]: ...
+) -> TaskDecorator: ...
 
 
 @overload
-def task(
-    *, bind: Literal[True], name: str | None = None, **policy: Any
-) -> Callable[[Callable[Concatenate[Any, P], R]], FunctionTask[P, R]]: ...
+def task(*, bind: Literal[True], name: str | None = None, **policy: Any) -> BoundTaskDecorator: ...
 
 
 def task(
@@ -434,7 +443,7 @@ def task(
     """
 
     def make(body: Callable[..., Any]) -> FunctionTask[..., Any]:
-        return FunctionTask(body, name=name, policy=_policy(policy), bind=bind)
+        return task_of(body, name=name, policy=_policy(policy), bind=bind)
 
     return make if function is None else make(function)
 

@@ -16,10 +16,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 from .call import Call, Options, When
 from .context import TaskContext, current_task
@@ -36,7 +46,15 @@ if TYPE_CHECKING:
     from .retry import Retry
     from .states import JobState
 
-__all__ = ["FunctionTask", "Task", "task_name"]
+__all__ = [
+    "BoundTaskDecorator",
+    "CoroutineTask",
+    "FunctionTask",
+    "Task",
+    "TaskDecorator",
+    "task_name",
+    "task_of",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -319,6 +337,57 @@ class FunctionTask(Task[P, R]):
     @cached_property
     def result_type(self) -> Any | None:
         return result_type(self.__wrapped__)
+
+
+class CoroutineTask(FunctionTask[P, R]):
+    """A task made from an ``async def`` function. Its result is what comes out when that is
+    awaited; a call in Python gives the coroutine, as the function itself does.
+
+    >>> await fetch(url), fetch.delay(url).get()
+    """
+
+    def __call__(  # type: ignore[override]  # R is the job's result
+        self, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]:
+        return self.run(*args, **kwargs)
+
+    def run(  # type: ignore[override]  # as above
+        self, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]:
+        body: Callable[..., Any] = self.body
+        coroutine: Coroutine[Any, Any, R] = body(*args, **kwargs)
+        return coroutine
+
+
+class TaskDecorator(Protocol):
+    """What ``@task(...)`` with options makes of a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> CoroutineTask[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> FunctionTask[P, R]: ...
+
+
+class BoundTaskDecorator(Protocol):
+    """The same with ``bind=True``: the first parameter is the task."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /
+    ) -> CoroutineTask[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> FunctionTask[P, R]: ...
+
+
+def task_of(
+    function: Callable[..., Any], *, name: str | None, policy: TaskPolicy, bind: bool
+) -> FunctionTask[..., Any]:
+    """The task that a function becomes. Raises `ConfigError`."""
+    kind: type[FunctionTask[..., Any]]
+    kind = CoroutineTask if inspect.iscoroutinefunction(function) else FunctionTask
+    return kind(function, name=name, policy=policy, bind=bind)
 
 
 def task_name(target: Callable[..., Any]) -> str:

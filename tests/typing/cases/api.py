@@ -61,6 +61,21 @@ def loose_bound(self: Task[..., Any], x: int) -> str:
     return str(x)
 
 
+@app.task
+async def fetch(url: str) -> int:
+    return len(url)
+
+
+@app.task(queue="slow")
+async def fetch_slowly(url: str) -> int:
+    return await fetch(url)
+
+
+@task(bind=True)
+async def loose_fetch(self: Task[..., Any], url: str) -> bytes:
+    return url.encode()
+
+
 assert_type(add(1), int)
 assert_type(add(1, y=2), int)
 assert_type(add.run(1), int)
@@ -79,6 +94,11 @@ add.delay(1, 2, 3)  # E: call-arg | reportCallIssue
 add.delay(1, z=2)  # E: call-arg | reportCallIssue
 send.delay("x", "y")  # E: call-arg | reportCallIssue
 send.delay("x", subject=5)  # E: arg-type | reportArgumentType
+assert_type(fetch.delay("x"), Result[int])
+assert_type(fetch_slowly.delay("x").get(), int)
+assert_type(fetch_slowly.submit("x", queue="q"), Result[int])
+assert_type(loose_fetch.delay("x").get(), bytes)
+fetch.delay(1)  # E: arg-type | reportArgumentType
 loose.delay("x")  # E: arg-type | reportArgumentType
 x: str = add.delay(1).get()  # E: assignment | reportAssignmentType
 
@@ -156,6 +176,9 @@ async def main() -> None:
     result = await add.adelay(1)
     assert_type(await result.aget(timeout=1), int)
     assert_type(await result.await_finished(), JobState)
+    assert_type(await fetch("x"), int)
+    assert_type(await (await fetch.adelay("x")).aget(), int)
+    assert_type(await loose_fetch("x"), bytes)
     await add.adelay("x")  # E: arg-type | reportArgumentType
     add.delay(1).get() + "x"  # E: operator | reportOperatorIssue
 
