@@ -147,7 +147,7 @@ def tasks(pool: str, flavour: str) -> list[tuple[str, Callable[[], object], dict
     kills = pool == "processes"
     interrupts = kills or flavour == "async def"
     killable = work_for_ever if kills else obey
-    # What ends by itself does so only where nothing else ends it: no race, however busy the machine.
+    # It ends by itself only where nothing else ends it: no race, however busy the machine.
     soft = work_for_ever if interrupts else work_too_long
     hard = work_for_ever if kills else work_too_long
     return [
