@@ -149,6 +149,14 @@ def test_a_quiet_worker_says_nothing(project: Project) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+def test_a_variable_that_the_app_does_not_read_is_said_to_have_no_effect(project: Project) -> None:
+    project.environ |= {"TASKMQ_CONCURRENCY": "7", "TASKMQ_DEFAULT_QUEUE": "default"}
+    ran = project.run("worker", "--until-idle")
+    warnings = [line for line in ran.stderr.splitlines() if "has no effect" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("taskmq: warning: TASKMQ_CONCURRENCY has no effect: the app sets")
+
+
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("command", ["worker", "dev"])
 def test_a_signal_lets_what_runs_end(project: Project, stop: signal.Signals, command: str) -> None:

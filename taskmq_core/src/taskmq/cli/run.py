@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from taskmq import App, __version__, logs
+from taskmq import App, Config, __version__, logs
 from taskmq.worker import Worker
 
 from .apps import open_app
@@ -106,7 +107,18 @@ def _warnings(app: App, served: Sequence[str]) -> list[str]:
     if not app.transport.capabilities.shared:
         url = app.config.transport
         warnings.append(f"{url} is of this process alone: jobs of other processes do not arrive")
-    return warnings
+    return warnings + _unread_variables(app.config)
+
+
+def _unread_variables(config: Config) -> list[str]:
+    """Variables that say something else than the app, whose own Config did not read them."""
+    environment = Config.from_env()
+    return [
+        f"{variable} has no effect: the app sets its Config itself ({name}="
+        f"{getattr(config, name)!r}); Config.from_env(...) would read it"
+        for variable, name in Config.environment_variables().items()
+        if variable in os.environ and getattr(environment, name) != getattr(config, name)
+    ]
 
 
 def _note(text: str) -> None:
