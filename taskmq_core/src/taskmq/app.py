@@ -21,7 +21,7 @@ from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
 from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
-from .errors import ConfigError, SoftTimeLimit, TransportError
+from .errors import ConfigError, DecodeError, MalformedEnvelope, SoftTimeLimit, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .flow import flow_of
 from .hooks import WorkerHook
@@ -298,12 +298,16 @@ class App:
 
     def arguments_of(self, envelope: Envelope) -> tuple[list[Any], dict[str, Any]]:
         """The decoded arguments of an envelope. Raises `DecodeError`."""
-        is_json = self.codecs.is_json(envelope.codec)
-        decode = self.codecs.decode
-        return (
-            decode(extract(envelope.args, envelope.codec, is_json=is_json)),
-            decode(extract(envelope.kwargs, envelope.codec, is_json=is_json)),
-        )
+        codec, decode = envelope.codec, self.codecs.decode
+        is_json = self.codecs.is_json(codec)
+        try:
+            args = decode(extract(envelope.args, codec, is_json=is_json))
+            kwargs = decode(extract(envelope.kwargs, codec, is_json=is_json))
+        except MalformedEnvelope as error:
+            raise DecodeError(str(error)) from None
+        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
+            raise DecodeError("arguments are no list and dict")
+        return list(args), kwargs
 
     # -- control -----------------------------------------------------------------------------
 

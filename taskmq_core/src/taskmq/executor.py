@@ -16,7 +16,7 @@ import msgspec
 
 from .codec import Payload
 from .context import CoroutineContext, TaskContext, active_context
-from .envelope import Envelope, extract, load
+from .envelope import Envelope, load
 from .errors import (
     ControlSignal,
     DecodeError,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_RAN", "Attempt", "Executor", "Leash", "Outcome", "park_delay"]
 
 T = TypeVar("T")
+C = TypeVar("C", bound=TaskContext)
 
 logger = logging.getLogger("taskmq.executor")
 
@@ -209,15 +210,7 @@ class Executor:
     def _arguments(
         self, delivery: Delivery, envelope: Envelope, task: Task[..., Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        codec, decode = envelope.codec, self._codecs.decode
-        is_json = self._codecs.is_json(codec)
-        try:
-            args = decode(extract(envelope.args, codec, is_json=is_json))
-            kwargs = decode(extract(envelope.kwargs, codec, is_json=is_json))
-        except MalformedEnvelope as error:
-            raise DecodeError(str(error)) from None
-        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
-            raise DecodeError("arguments are no list and dict")
+        args, kwargs = self._app.arguments_of(envelope)
         if envelope.after:
             args, kwargs = self._inject(delivery, envelope, args, kwargs)
         return task.converter(args, kwargs) if task.converter else (args, kwargs)
@@ -254,17 +247,7 @@ class Executor:
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Outcome:
-        context = TaskContext(
-            self._app,
-            delivery,
-            envelope,
-            worker=self._worker,
-            clock=self._clock,
-            extend=self._extend,
-        )
-        if self._emitter.active:
-            self._emit(JobStarted, delivery, envelope, attempt=delivery.attempt)
-        self.running[delivery.job_id] = context
+        context = self._begin(TaskContext, delivery, envelope)
         token = active_context.set(context)
         started = self._clock.monotonic()
         try:
@@ -292,11 +275,9 @@ class Executor:
             self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)
 
-    async def run_async(self, attempt: Attempt, leash: Leash) -> Outcome:
-        """`run`, with the task awaited and ``leash`` to interrupt it. In an ``asyncio.Task`` of
-        its own: what the context is for `current_task` is never taken back there."""
-        delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
-        context = CoroutineContext(
+    def _begin(self, kind: type[C], delivery: Delivery, envelope: Envelope) -> C:
+        """Make an attempt known: its context, to events and to whoever may cancel it."""
+        context = kind(
             self._app,
             delivery,
             envelope,
@@ -307,6 +288,13 @@ class Executor:
         if self._emitter.active:
             self._emit(JobStarted, delivery, envelope, attempt=delivery.attempt)
         self.running[delivery.job_id] = context
+        return context
+
+    async def run_async(self, attempt: Attempt, leash: Leash) -> Outcome:
+        """`run`, with the task awaited and ``leash`` to interrupt it. In an ``asyncio.Task`` of
+        its own: what the context is for `current_task` is never taken back there."""
+        delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
+        context = self._begin(CoroutineContext, delivery, envelope)
         active_context.set(context)
         started = self._clock.monotonic()
         try:
