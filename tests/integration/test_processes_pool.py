@@ -2,10 +2,11 @@
 
 import logging
 import os
+import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 
 from taskmq import App, Config, Retry, SoftTimeLimit, Task, TaskContext, current_task
-from taskmq.events import CollectingSink, JobFailed
+from taskmq.events import CollectingSink, Event, JobFailed, JobSucceeded
 from taskmq.executor import Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Setting
@@ -583,6 +584,44 @@ def test_a_child_that_dies_costs_its_job_a_reclaim_and_the_last_one_is_told(
     failures = [event for event in sink.events if isinstance(event, JobFailed)]
     assert [event.will_retry for event in failures] == [True, False]
     assert "ended with exit code 3, while it ran job" in caplog.text
+
+
+def test_that_a_job_started_is_told_before_how_it_ended(bench: MakeBench) -> None:
+    """Also where the parent, busy until then, hears of both at once."""
+    b = bench(concurrency=1)
+
+    class BusyUntilADeath(CollectingSink):
+        def handle(self, events: Sequence[Event]) -> None:
+            super().handle(events)
+            if isinstance(events[-1], JobSucceeded):
+                assert select.select([b.pool._started._births.socket], [], [], DEADLINE)[0]
+
+    sink = BusyUntilADeath()
+    b.app.add_sink(sink)
+
+    @b.app.task
+    def noop() -> None: ...
+
+    @b.app.task
+    def exit() -> None:
+        os._exit(3)
+
+    b.start()
+    told: list[list[str]] = []
+    aftermath = b.pool._aftermath
+    assert aftermath is not None
+    settle = aftermath.settle
+
+    def note_and_settle(*order: Any) -> None:
+        told.append([type(event).__name__ for event in sink.events])
+        settle(*order)
+
+    aftermath.settle = note_and_settle  # type: ignore[method-assign]  # tells from its own thread
+    noop.submit()
+    exit.submit()
+    b.pool.submit(b.take())
+    b.settled(2)
+    assert told[0][-2:] == ["JobSucceeded", "JobStarted"]
 
 
 @pytest.mark.parametrize("kind", ["solo", "threads"])

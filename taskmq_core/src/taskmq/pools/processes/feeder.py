@@ -210,13 +210,17 @@ class Feeder:
 
     def _hand_on(self) -> None:
         """What came, to others: without the lock, for they may call back."""
-        if self._events:
-            events, self._events = self._events, []
-            self._emit(*events)
+        self._relay()
         if self._outcomes:
             outcomes, self._outcomes = self._outcomes, []
             for outcome in outcomes:
                 self._done(outcome)
+
+    def _relay(self) -> None:
+        """The children's events, to the sinks."""
+        if self._events:
+            events, self._events = self._events, []
+            self._emit(*events)
 
     def _timeout(self) -> float | None:
         now = time.monotonic()
@@ -442,6 +446,7 @@ class Feeder:
         self._put_back(self._recover(charge))
         if not charge.leaving and charge.condemned is None:
             self._lament(charge, death)
+        self._relay()  # that it started comes before how it ended
         for number in list(charge.outstanding):
             self._lose(charge, number, death)
         charge.current = 0
