@@ -5,18 +5,22 @@ A test that needs a server asks for it by the name of its program:
     def test_wakes_up_on_enqueue(require_server):
         program = require_server("redis-server")
 
-Where the program is missing the test is skipped, and the run ends with one line that says so.
-Under CI such a skip is a failure: there, everything has to be installed.
+or for a running one by the fixtures of tests/servers.py. Where the program is missing the test is
+skipped, and the run ends with one line that says so. Under CI such a skip is a failure: there,
+everything has to be installed.
 """
 
+import contextlib
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
 import pytest
+from tests.services import MissingProgram, find_program
+
+pytest_plugins = ["tests.servers"]
 
 HERE = Path(__file__).parent
 MARKERS_BY_FOLDER = {
@@ -51,14 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(marker)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def require_server() -> Callable[[str], Path]:
     """Gives the path of a server's program; skips the test, or fails it under CI, without it."""
 
     def require(program: str) -> Path:
-        path = shutil.which(program)
-        if path is not None:
-            return Path(path)
+        with contextlib.suppress(MissingProgram):
+            return find_program(program)
         if under_ci():
             pytest.fail(f"{MISSING_SERVER}{program} has to be installed under CI", pytrace=False)
         pytest.skip(f"{MISSING_SERVER}{program}")

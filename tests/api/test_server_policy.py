@@ -23,7 +23,7 @@ def run_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(folder)],
         cwd=folder,
-        env=inherited | environment,
+        env=inherited | {"PYTHONPATH": str(CONFTEST.parent.parent)} | environment,
         capture_output=True,
         text=True,
         timeout=50,

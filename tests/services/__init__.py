@@ -1,0 +1,32 @@
+"""Private instances of real servers, for tests, benchmarks and people.
+
+    from tests import services
+
+    with services.Redis({"appendonly": "yes"}) as redis:
+        use(redis.url)
+        redis.kill()
+        redis.restart()
+
+Each server listens on free ports of 127.0.0.1 and keeps its files in a temporary folder. Server
+and folder go when the process that started them ends, however it ends. The programs are those of
+the machine's packages; one that is missing raises `MissingProgram`.
+"""
+
+from .home import Home
+from .postgres import Postgres
+from .programs import MissingProgram, find_program
+from .rabbitmq import RabbitMQ
+from .redis import Redis
+from .service import Place, Service, ServiceError
+
+__all__ = [
+    "Home",
+    "MissingProgram",
+    "Place",
+    "Postgres",
+    "RabbitMQ",
+    "Redis",
+    "Service",
+    "ServiceError",
+    "find_program",
+]

@@ -1,0 +1,107 @@
+"""A private PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from .home import Home
+from .programs import find_program
+from .service import HOST, Place, Service, ServiceError, as_user
+
+USER = "postgres"
+
+
+class Postgres(Service):
+    """One PostgreSQL of the newest version installed, with the superuser ``postgres``.
+
+    Everybody who connects is believed, over TCP and over the unix socket in `folder`. `fsync` is
+    off, because tests want speed: a killed server still keeps what it committed, a machine without
+    power does not. `options` are settings by name. Run as root, the server runs as ``postgres``.
+    """
+
+    program = "postgres"
+    # Fast: sessions are ended, not awaited.
+    stop_signal = signal.SIGINT
+
+    def __init__(
+        self,
+        options: Mapping[str, str | int] | None = None,
+        *,
+        fsync: bool = False,
+        home: Home | None = None,
+        place: Place | None = None,
+    ) -> None:
+        super().__init__(home=home, place=place)
+        self.fsync = fsync
+        self.options = dict(options or {})
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """The URL of one database."""
+        return f"postgresql://{USER}@{HOST}:{self.port}/{quote(database, safe='')}"
+
+    @property
+    def unix_url(self) -> str:
+        return f"postgresql://{USER}@/postgres?host={quote(str(self.folder))}&port={self.port}"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def prepare(self) -> None:
+        prefix = as_user(USER)
+        if prefix:
+            shutil.chown(self.folder, USER)
+        flags = ["--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"]
+        initdb = find_program("initdb")
+        self.run(*prefix, initdb, f"--username={USER}", *flags, "--pgdata", self.data)
+
+    def settings(self) -> dict[str, str | int]:
+        """The settings by name, those that were asked for last."""
+        durable = "on" if self.fsync else "off"
+        return {
+            "listen_addresses": HOST,
+            "port": self.port,
+            "unix_socket_directories": str(self.folder),
+            "fsync": durable,
+            "full_page_writes": durable,
+            "shared_buffers": "32MB",
+            "max_connections": 200,
+            "dynamic_shared_memory_type": "mmap",
+            **self.options,
+        }
+
+    def command(self) -> Sequence[str | Path]:
+        settings: list[str | Path] = []
+        for name, value in self.settings().items():
+            settings += ["-c", f"{name}={value}"]
+        return [*as_user(USER), find_program(self.program), "-D", self.data, *settings]
+
+    def answers(self) -> bool:
+        # Asks as a client does: a server that still recovers refuses.
+        try:
+            return self.query("SELECT 1") == "1"
+        except ServiceError:
+            return False
+
+    def query(self, statement: str, *, database: str = "postgres") -> str:
+        """What psql prints for a statement: a line for each row, fields divided by ``|``."""
+        flags = ["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "-v", "ON_ERROR_STOP=1"]
+        psql = find_program("psql")
+        return self.run(psql, self.url_of(database), *flags, "-c", statement).rstrip("\n")
+
+    def create_database(self, name: str) -> str:
+        """Make an empty database and give its URL."""
+        self.query(f'CREATE DATABASE "{name}" STRATEGY file_copy')
+        return self.url_of(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database; sessions in it are ended."""
+        self.query(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
