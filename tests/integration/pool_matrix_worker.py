@@ -18,8 +18,8 @@ from taskmq import App, Config, ConfigError, Retry, Task, TaskContext, current_t
 from taskmq.errors import RejectJob
 from taskmq.events import JsonLinesSink
 from taskmq.hooks import WorkerHook
+from taskmq.records import Dropped
 from taskmq.states import JobState
-from taskmq.transport import Dropped
 from taskmq.worker import Worker
 from taskmq.worker.signals import handle_signals
 

@@ -8,8 +8,9 @@ import pytest
 from taskmq import App, Config, JobState
 from taskmq.events import CollectingSink, JobDropped
 from taskmq.hooks import WorkerHook
+from taskmq.records import Dropped
 from taskmq.testing import FakeClock
-from taskmq.transport import Delivery, Dropped
+from taskmq.transport import Delivery
 from taskmq.worker import Worker
 
 DEADLINE = 10.0

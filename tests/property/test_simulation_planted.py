@@ -175,12 +175,14 @@ class ForgetsKeys(MemoryTransport):
 class RevokesTheFinished(MemoryTransport):
     """Takes back a success."""
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
         for job_id in job_ids:
             job = self._store.jobs.get(job_id)
             if job is not None and job.state is JobState.SUCCEEDED:
                 job.state = JobState.REVOKED
-        return super().revoke(job_ids, terminate=terminate)
+        return super().revoke(job_ids, terminate=terminate, by=by)
 
 
 class RenewsAnything(MemoryTransport):

@@ -15,7 +15,14 @@ from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
 from taskmq.limits import Capacity, Fair, Limit
 from taskmq.plugins import open_transport
-from taskmq.records import JobFilter, JobRecord, QueueStats, WorkerRecord
+from taskmq.records import (
+    Dropped,
+    JobFilter,
+    JobRecord,
+    MaintenanceReport,
+    QueueStats,
+    WorkerRecord,
+)
 from taskmq.testing.conformance import Subject
 from taskmq.testing.conformance.subject import FAILURE, text
 from taskmq.transport import (
@@ -91,6 +98,11 @@ def _plain(record: JobRecord | None) -> Any:
     return msgspec.structs.replace(record, history=history)
 
 
+def _in_order(report: MaintenanceReport) -> MaintenanceReport:
+    dropped = tuple(sorted(report.dropped, key=lambda each: each.job_id))
+    return msgspec.structs.replace(report, dropped=dropped)
+
+
 def _outline(delivery: Delivery) -> Any:
     return msgspec.structs.replace(delivery, token=0)
 
@@ -158,6 +170,7 @@ class Agreement(RuleBasedStateMachine):
         lease=st.sampled_from([2.0, 30.0]),
         worker=st.sampled_from(["w", "v"]),
         quotas=st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 3), max_size=2),
+        named=st.none() | st.none() | INDEXES,
     )
     def exchange(
         self,
@@ -167,8 +180,16 @@ class Agreement(RuleBasedStateMachine):
         lease: float,
         worker: str,
         quotas: dict[str, int],
+        named: list[int] | None,
     ) -> None:
-        wanted = Reservation(queues=queues, worker=worker, lease=lease, limit=limit, quotas=quotas)
+        wanted = Reservation(
+            queues=queues,
+            worker=worker,
+            lease=lease,
+            limit=limit,
+            quotas=quotas,
+            jobs=None if named is None else self._pick(self.ids, named),
+        )
         ours, theirs = self._settlements(settling)
         expected, actual = self.model.exchange(ours, wanted), self.real.exchange(theirs, wanted)
         assert list(actual.settled) == list(expected.settled)
@@ -198,10 +219,10 @@ class Agreement(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    @rule(picks=INDEXES, terminate=st.booleans())
-    def revoke(self, picks: list[int], terminate: bool) -> None:
+    @rule(picks=INDEXES, terminate=st.booleans(), by=st.sampled_from(["ann", "bob"]))
+    def revoke(self, picks: list[int], terminate: bool, by: str) -> None:
         chosen = list(dict.fromkeys(self._pick(self.ids, picks)))
-        self._alike(lambda store: store.revoke(chosen, terminate=terminate))
+        self._alike(lambda store: store.revoke(chosen, terminate=terminate, by=by))
 
     @rule(picks=INDEXES, edited=st.booleans(), fields=JOBS)
     def replay(self, picks: list[int], edited: bool, fields: dict[str, Any]) -> None:
@@ -248,11 +269,16 @@ class Agreement(RuleBasedStateMachine):
             heartbeat_interval=1.0,
         )
         self._alike(lambda store: store.register(worker))
-        self._alike(lambda store: store.reclaim(worker))
+
+        def reclaim(store: Transport) -> tuple[int, list[Dropped]]:
+            taken = store.reclaim(worker)
+            return taken.count, sorted(taken.dropped, key=lambda each: each.job_id)
+
+        self._alike(reclaim)
 
     @rule()
     def maintain(self) -> None:
-        self._alike(lambda store: store.maintain())
+        self._alike(lambda store: _in_order(store.maintain()))
 
     # -- what must be the same ----------------------------------------------------------------
 

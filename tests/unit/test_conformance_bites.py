@@ -9,7 +9,7 @@ import pytest
 
 from taskmq.clock import Clock
 from taskmq.envelope import Sealed
-from taskmq.records import JobFilter, JobRecord
+from taskmq.records import JobFilter, JobRecord, MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.testing.conformance import Status, cases, run
 from taskmq.transport import (
     Ack,
@@ -118,9 +118,11 @@ class DeliversExpired(Altered):
 class DependentsNeverSkip(MemoryTransport):
     """What waits for a revoked job waits for ever."""
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
         dependents, self._store.dependents = self._store.dependents, {}
-        answers = super().revoke(job_ids, terminate=terminate)
+        answers = super().revoke(job_ids, terminate=terminate, by=by)
         self._store.dependents = dependents
         return answers
 
@@ -194,6 +196,13 @@ class NamedLeaseForEverybody(MemoryTransport):
         return super().acquire(name, owner, ttl)
 
 
+class NamesAreForgotten(Altered):
+    """Whoever asks for certain jobs gets any."""
+
+    def wanted(self, reservation: Reservation) -> Reservation:
+        return change(reservation, jobs=None)
+
+
 class NeverForgets(Altered):
     """Finished jobs are kept for good."""
 
@@ -211,11 +220,13 @@ class NeverReclaims(Altered):
 class NobodyFollowsTheRevoked(MemoryTransport):
     """A job that was next and is revoked leaves those behind it where they are."""
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
         for job_id in job_ids:
             if job_id in self._store.jobs:
                 self._store.jobs[job_id].limits = ()
-        return super().revoke(job_ids, terminate=terminate)
+        return super().revoke(job_ids, terminate=terminate, by=by)
 
 
 class OnReceiptIsRedelivered(Altered):
@@ -281,11 +292,22 @@ class RetryLosesItsPlace(Altered):
         return settlement
 
 
+class RevokesAnonymously(MemoryTransport):
+    """Nobody learns who revoked a job."""
+
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        return super().revoke(job_ids, terminate=terminate)
+
+
 class RevokeSparesTheRunning(MemoryTransport):
     """A running job hears nothing of its revocation."""
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
-        answers = super().revoke(job_ids, terminate=terminate)
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        answers = super().revoke(job_ids, terminate=terminate, by=by)
         for job in self._store.jobs.values():
             job.cancel_requested = job.terminate_requested = False
         return answers
@@ -326,6 +348,16 @@ class TurnsIgnoreWeights(Altered):
 
     def wanted(self, reservation: Reservation) -> Reservation:
         return change(reservation, queues=dict.fromkeys(reservation.queues, 1))
+
+
+class TellsNobody(MemoryTransport):
+    """Maintenance ends jobs without a word."""
+
+    def maintain(self, limit: int = 1000) -> MaintenanceReport:
+        return change(super().maintain(limit), dropped=())
+
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
+        return change(super().reclaim(worker), dropped=())
 
 
 class UnknownIdsAreInvented(MemoryTransport):
@@ -382,6 +414,7 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (LimitsAreForgotten, "flow_rate/jobs_start_evenly_spaced"),
     (LosesResults, "settle/success_keeps_the_result"),
     (NamedLeaseForEverybody, "leader/named_lease_has_one_owner"),
+    (NamesAreForgotten, "named/named_jobs_are_reserved_and_no_others"),
     (NeverForgets, "maintenance/finished_jobs_are_kept_as_long_as_they_say"),
     (NeverReclaims, "lease/ended_lease_makes_the_job_reservable"),
     (NobodyFollowsTheRevoked, "flow_concurrency/revoking_whoever_is_next_lets_another_follow"),
@@ -393,11 +426,14 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (ReplayReusesTokens, "deadletter/settlement_from_before_a_replay_is_refused"),
     (RetryLosesItsPlace, "retry/retried_job_keeps_its_place"),
     (RevokeSparesTheRunning, "revoke/running_job_is_asked_to_stop"),
+    (RevokesAnonymously, "revoke/record_says_who_revoked_and_when"),
     (SettlesTwice, "settle/settling_twice_changes_nothing"),
     (TimersAreForgotten, "reserve/next_due_at_is_when_a_lease_ends"),
     (TenantsPushIn, "flow_fair/few_jobs_do_not_wait_for_many"),
     (TenantsAreAllAlike, "flow_fair/weights_are_shares"),
     (TurnsIgnoreWeights, "priority/turns_in_a_batch_follow_the_weights"),
+    (TellsNobody, "maintenance/maintain_says_which_jobs_it_ended"),
+    (TellsNobody, "workers/reclaim_from_a_worker_counts_like_an_ended_lease"),
     (UnknownIdsAreInvented, "query/unknown_id_has_no_record"),
     (WakesTooLate, "listen/change_after_the_clear_is_not_missed"),
     (WorkersShareAJob, "reserve/reserved_job_has_one_holder"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .transport import Delivery, Dropped
+from .records import Dropped
+from .transport import Delivery
 
 if TYPE_CHECKING:
     from .app import App

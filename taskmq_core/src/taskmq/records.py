@@ -12,6 +12,7 @@ from .states import JobState
 
 __all__ = [
     "WORKER_MEMORY",
+    "Dropped",
     "Failure",
     "Held",
     "HistoryEntry",
@@ -21,6 +22,7 @@ __all__ = [
     "PausedQueue",
     "ProcessMark",
     "QueueStats",
+    "Reclaimed",
     "WorkerRecord",
 ]
 
@@ -92,6 +94,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Set while the job waits for a worker that can run it."""
     parked_at: float | None = None
     cancel_requested: bool = False
+    revoked_by: str | None = None
+    """Who revoked it first, for people; also while it still runs (``cancel_requested``). ``None``
+    if nobody did."""
+    revoked_at: float | None = None
+    """When that was."""
     pending: int = 0
     """Dependencies that have not succeeded yet."""
     workflow: str | None = None
@@ -189,9 +196,27 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
         return mine == (other.id, other.started_at, other.pid, other.process)
 
 
+class Dropped(msgspec.Struct, frozen=True):
+    """A job that ended in the store, without a settlement. ``reason`` is ``expired``, ``revoked``
+    (its worker was lost after it had been asked to stop), or what a dead letter has."""
+
+    job_id: str
+    task: str
+    queue: str
+    reason: str
+
+
+class Reclaimed(msgspec.Struct, frozen=True):
+    """What was taken back from a worker: ``count`` jobs, of which ``dropped`` ended so."""
+
+    count: int = 0
+    dropped: tuple[Dropped, ...] = ()
+
+
 class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What one `maintain` did. ``reclaimed`` counts every lease taken back, whatever became of the
-    job; ``dead`` the dead letters made, of either kind."""
+    job; ``dead`` the dead letters made, of either kind. ``dropped`` are the jobs that ended so, in
+    no particular order; those that were skipped because of them are not among them."""
 
     reclaimed: int = 0
     expired: int = 0
@@ -200,3 +225,4 @@ class MaintenanceReport(msgspec.Struct, frozen=True, kw_only=True):
     keys_purged: int = 0
     workers_forgotten: int = 0
     """Entries of the registry that were silent for a day."""
+    dropped: tuple[Dropped, ...] = ()

@@ -78,12 +78,14 @@ import msgspec
 from .codec import Payload
 from .envelope import Sealed
 from .records import (
+    Dropped,
     Failure,
     JobFilter,
     JobRecord,
     MaintenanceReport,
     PausedQueue,
     QueueStats,
+    Reclaimed,
     WorkerRecord,
 )
 
@@ -94,7 +96,6 @@ __all__ = [
     "DeadLetters",
     "Defer",
     "Delivery",
-    "Dropped",
     "Enqueued",
     "Exchange",
     "Expire",
@@ -143,6 +144,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``quotas`` says how many of the deliveries may be of one queue, where that is less. Of a queue
     whose quota is used up nothing counts as waiting (`Exchange.waiting_priority`).
+
+    ``jobs`` names the only ones that are wanted, for whoever gets the order of deliveries from
+    elsewhere. Those that could be had without it (ready, of these queues, not paused, let run by
+    their limits) are delivered in this order, whatever their priority and turn.
     """
 
     queues: Mapping[str, int]
@@ -150,6 +155,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     limit: int
     quotas: Mapping[str, int] = {}
+    jobs: Sequence[str] | None = None
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -247,15 +253,6 @@ class Enqueued(msgspec.Struct, frozen=True):
     created: bool
 
 
-class Dropped(msgspec.Struct, frozen=True):
-    """A job that left its queue without running: ``reason`` is ``expired`` or a dead reason."""
-
-    job_id: str
-    task: str
-    queue: str
-    reason: str
-
-
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of one exchange.
 
@@ -348,7 +345,8 @@ class Reserver(Protocol):
         the store makes due jobs visible, takes back jobs of these queues whose lease has ended
         (``reclaims`` + 1; at ``max_deliveries``, or at once for ``ack="on_receipt"``, a dead
         letter with reason ``worker_lost``), and drops expired ones. What it ended so is in
-        `Exchange.dropped`. It does so too for a ``limit`` of 0, but not without a reservation.
+        `Exchange.dropped`: here, in `Transport.maintain` or in `WorkerRegistry.reclaim`, each job
+        once. It does so too for a ``limit`` of 0, but not without a reservation.
         """
 
     def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
@@ -375,11 +373,16 @@ class JobStore(Protocol):
     def find(self, filter: JobFilter) -> list[JobRecord]:
         """Jobs that match, oldest first, at most ``filter.limit``."""
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
         """Take jobs out: one that has not started becomes REVOKED at once (dependents are
         skipped), a running one is asked to stop (``cancel_requested``). False for a job that is
         finished or unknown. With ``terminate``, whoever runs it is asked to end it by force;
-        that is not taken back by a later revoke without."""
+        that is not taken back by a later revoke without.
+
+        ``by`` says to people who wants it. The store keeps that and the time, of the first revoke
+        of a job, until it is replayed or deleted (`JobRecord.revoked_by`)."""
 
     def forget(self, job_ids: Sequence[str]) -> int:
         """Delete finished jobs (not dead letters) with their results; how many there were."""
@@ -414,12 +417,12 @@ class WorkerRegistry(Protocol):
 
     def deregister(self, worker_id: str) -> None: ...
 
-    def reclaim(self, worker: WorkerRecord) -> int:
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
         """Take back the running jobs of a worker whose process is known to have ended, without
-        waiting for their leases, and drop its entry; how many there were.
+        waiting for their leases, and drop its entry.
 
         They count as reclaims, as with an ended lease, and are visible now. Nothing happens, and
-        the answer is 0, unless the registry still has the entry of this very worker
+        the count is 0, unless the registry still has the entry of this very worker
         (``started_at``, ``pid`` and ``process``): several may call it, and its successor may have
         taken its name.
         """

@@ -12,6 +12,7 @@ from taskmq.records import (
     MaintenanceReport,
     PausedQueue,
     QueueStats,
+    Reclaimed,
     WorkerRecord,
 )
 from taskmq.transport import (
@@ -88,8 +89,10 @@ class TransportWrapper:
     def find(self, filter: JobFilter) -> list[JobRecord]:
         return self.around("find", lambda: self.inner.find(filter))
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
-        return self.around("revoke", lambda: self.inner.revoke(job_ids, terminate=terminate))
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        return self.around("revoke", lambda: self.inner.revoke(job_ids, terminate=terminate, by=by))
 
     def forget(self, job_ids: Sequence[str]) -> int:
         return self.around("forget", lambda: self.inner.forget(job_ids))
@@ -114,7 +117,7 @@ class TransportWrapper:
     def deregister(self, worker_id: str) -> None:
         self.around("deregister", lambda: self.inner.deregister(worker_id))
 
-    def reclaim(self, worker: WorkerRecord) -> int:
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
         return self.around("reclaim", lambda: self.inner.reclaim(worker))
 
     def workers(self) -> list[WorkerRecord]:

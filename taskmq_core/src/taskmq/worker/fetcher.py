@@ -16,9 +16,9 @@ from taskmq.errors import (
 )
 from taskmq.events import JobDropped, TransportFailed
 from taskmq.executor import NEVER_RAN
+from taskmq.records import Dropped
 from taskmq.transport import (
     DeadLetter,
-    Dropped,
     Exchange,
     Expire,
     Reservation,

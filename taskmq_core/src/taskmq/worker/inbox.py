@@ -14,7 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from taskmq.executor import Outcome
-from taskmq.transport import Delivery, Dropped, Release
+from taskmq.records import Dropped
+from taskmq.transport import Delivery, Release
 
 __all__ = ["Inbox"]
 

@@ -358,6 +358,8 @@ class Loop:
         self.pulse.at(Place.STORE)
         try:
             report = self._app.transport.maintain()
+            if report.dropped:
+                self._fetcher.report_dropped(report.dropped)
             done = max(report.reclaimed, report.expired, report.purged, report.keys_purged)
             if done >= 1000:
                 interval = AGAIN_AT_ONCE

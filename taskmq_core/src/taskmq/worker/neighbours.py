@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from taskmq.errors import TransportError
-from taskmq.records import JobFilter, WorkerRecord
-from taskmq.states import JobState
-from taskmq.transport import Dropped, Transport
+from taskmq.records import Dropped, WorkerRecord
+from taskmq.transport import Transport
 
 from .heartbeat import Heartbeat
 from .vitals import has_ended
@@ -27,8 +26,6 @@ READ_EVERY = 2.0
 PER_ENTRY = 0.02
 """Seconds between two reads of the registry: the first, and as much again for each entry in it, so
 that many workers together do not read more than few."""
-MOST_HELD = 100_000
-"""More than workers hold together; there has to be a number."""
 
 
 class Neighbours:
@@ -103,23 +100,18 @@ class Neighbours:
         self._heartbeat.anonymous = now < self._shared_until
 
     def _take_from(self, neighbour: WorkerRecord) -> None:
-        running = JobFilter(states=(JobState.RUNNING,), limit=MOST_HELD)
-        held = [job.id for job in self._transport.find(running) if job.worker == neighbour.id]
         taken = self._transport.reclaim(neighbour)
-        if taken:
-            logger.warning(
-                "worker %s (pid %d) is gone: took back %d jobs", neighbour.id, neighbour.pid, taken
-            )
-            self._on_reclaim()
-            self._tell_dropped(held)
-
-    def _tell_dropped(self, held: Sequence[str]) -> None:
-        dead = JobFilter(ids=tuple(held), dead=True, limit=MOST_HELD)
-        lost = self._transport.find(dead) if held else ()
-        if lost:
-            self._on_dropped(
-                [Dropped(job.id, job.task, job.queue, job.dead_reason or "") for job in lost]
-            )
+        if not taken.count:
+            return
+        logger.warning(
+            "worker %s (pid %d) is gone: took back %d jobs",
+            neighbour.id,
+            neighbour.pid,
+            taken.count,
+        )
+        self._on_reclaim()
+        if taken.dropped:
+            self._on_dropped(taken.dropped)
 
 
 def _is_mine(entry: WorkerRecord, mine: WorkerRecord) -> bool:

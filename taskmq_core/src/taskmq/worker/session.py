@@ -13,7 +13,8 @@ from taskmq.errors import ConfigError
 from taskmq.executor import Executor, Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Pool, RunningJob, Setting, make_pool
-from taskmq.transport import Delivery, Dropped, Release
+from taskmq.records import Dropped
+from taskmq.transport import Delivery, Release
 
 from .autoscale import INTERVAL, Autoscale
 from .credit import Credit
@@ -67,6 +68,7 @@ class Session:
         if config.autoscale is not None and not self.pool.has_children:
             raise ConfigError(f"autoscale wants the processes pool: {config.pool!r} cannot change")
         refuse_unsuited(app, self.pool, config)
+        app.check_needs()
         self._transport = transport = app.transport
         self._inbox = inbox
         self._setting = setting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmq.records import JobFilter, MaintenanceReport
+from taskmq.records import Dropped, JobFilter, MaintenanceReport
 from taskmq.states import JobState
 from taskmq.transport import Ack, DeadLetter, Defer, Expire, Release, Reservation, Revoke
 
@@ -37,6 +37,58 @@ def maintain_takes_back_ended_leases_of_every_queue(subject: Subject) -> None:
     subject.expect(again, JobState.QUEUED, "after maintain")
     equal(subject.expect(dead, JobState.FAILED, "after maintain").dead_reason, "worker_lost", "why")
     equal(subject.transport.maintain(), MaintenanceReport(), "the second report")
+
+
+@case()
+def maintain_says_which_jobs_it_ended(subject: Subject) -> None:
+    """Expired, lost too often, stopped and lost, parked for too long: each job once, by whoever
+    ended it."""
+    now = subject.clock.now()
+    lost, stopped, again = (
+        subject.add("demo.lost", max_deliveries=1),
+        subject.add("demo.stopped", "other"),
+        subject.add(),
+    )
+    parked = subject.add("demo.parked")
+    subject.done(Defer(subject.hold([lost, again, parked])[2], 5.0, "unknown_task", 10.0))
+    subject.take(stopped, queues=["other"])
+    subject.transport.revoke([stopped])
+    expired = subject.add("demo.late", "third", expires_at=now + 10, result_ttl=0.0)
+    subject.clock.advance(LEASE)
+    expected = [
+        Dropped(lost, "demo.lost", "q", "worker_lost"),
+        Dropped(stopped, "demo.stopped", "other", "revoked"),
+        Dropped(parked, "demo.parked", "q", "unknown_task"),
+        Dropped(expired, "demo.late", "third", "expired"),
+    ]
+    told = sorted(subject.transport.maintain().dropped, key=lambda each: each.job_id)
+    equal(told, sorted(expected, key=lambda each: each.job_id), "dropped")
+    answer = subject.exchange(limit=10, queues=["q", "other", "third"])
+    equal([delivery.job_id for delivery in answer.deliveries], [again], "reserved after that")
+    equal(list(answer.dropped), [], "dropped by the exchange after that")
+    equal(list(subject.transport.maintain().dropped), [], "dropped again")
+
+
+@case()
+def job_that_is_taken_back_and_expires_is_told_of_once(subject: Subject) -> None:
+    """As expired, which is how it ended."""
+    job_id = subject.add(expires_at=subject.clock.now() + 10)
+    subject.take(job_id)
+    subject.clock.advance(LEASE)
+    expired = (Dropped(job_id, "demo.task", "q", "expired"),)
+    equal(subject.transport.maintain().dropped, expired, "dropped")
+
+
+@case()
+def what_an_exchange_ended_is_not_told_again(subject: Subject) -> None:
+    """A job that was asked to stop, and whose worker is lost, is told of as ``revoked``."""
+    job_id = subject.add()
+    subject.take(job_id)
+    subject.transport.revoke([job_id])
+    subject.clock.advance(LEASE)
+    dropped = [Dropped(job_id, "demo.task", "q", "revoked")]
+    equal(list(subject.exchange(limit=0).dropped), dropped, "dropped")
+    equal(list(subject.transport.maintain().dropped), [], "dropped again")
 
 
 @case()

@@ -176,9 +176,33 @@ def replayed_job_is_asked_to_stop_no_longer(subject: Subject) -> None:
     subject.done(DeadLetter(delivery, "error", FAILURE))
     subject.expect(job_id, JobState.FAILED, "after its dead letter")
     subject.transport.replay([job_id], {})
-    equal(subject.record(job_id).cancel_requested, False, "cancel_requested")
+    record = subject.record(job_id)
+    equal(record.cancel_requested, False, "cancel_requested")
+    equal((record.revoked_by, record.revoked_at), (None, None), "who and when")
     delivery = subject.take(job_id)
     equal(subject.transport.extend([delivery], 10.0), [LeaseStatus.HELD], "status")
+
+
+@case()
+def record_says_who_revoked_and_when(subject: Subject) -> None:
+    """Of the first revoke, while the job runs as well; not of one that changes nothing."""
+    running, queued, other = subject.add_many(3)
+    delivery = subject.take(running)
+
+    def told(job_id: str) -> tuple[str | None, float | None]:
+        record = subject.record(job_id)
+        return record.revoked_by, record.revoked_at
+
+    equal([told(job_id) for job_id in (running, queued)], [(None, None)] * 2, "before")
+    at = subject.clock.now()
+    subject.transport.revoke([running, queued], by="ann@host")
+    subject.clock.advance(5)
+    subject.transport.revoke([running, queued], terminate=True, by="bob@host")
+    equal([told(job_id) for job_id in (running, queued)], [("ann@host", at)] * 2, "who and when")
+    subject.done(Release(delivery))
+    equal(told(running), ("ann@host", at), "who and when, after its end")
+    subject.transport.revoke([other])
+    equal(told(other), ("", at + 5), "of somebody who did not say")
 
 
 @case()

@@ -136,10 +136,11 @@ class Subject:
         queues: Mapping[str, int] | Sequence[str] = ("q",),
         worker: str = "worker-1",
         lease: float = LEASE,
+        jobs: Sequence[str] | None = None,
     ) -> Exchange:
         """Settle and reserve."""
         weights = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, 1)
-        wanted = Reservation(queues=weights, worker=worker, lease=lease, limit=limit)
+        wanted = Reservation(queues=weights, worker=worker, lease=lease, limit=limit, jobs=jobs)
         return self.transport.exchange(settlements, wanted)
 
     def reserve(self, limit: int = 1, **how: Any) -> list[Delivery]:

@@ -98,7 +98,7 @@ def jobs_of_a_worker_that_is_gone_are_taken_back_at_once(subject: Subject) -> No
     subject.transport.register(worker)
     lost = subject.hold(ids[:2])
     subject.take(ids[2], worker="worker-2")
-    equal(subject.open().reclaim(worker), 2, "jobs taken back")
+    equal(subject.open().reclaim(worker).count, 2, "jobs taken back")
     equal(subject.transport.workers(), [], "workers")
     equal(subject.settle(*map(Ack, lost)), [Settled.LEASE_LOST] * 2, "settlements of the lost")
     again = subject.hold(ids[:2], worker="worker-2")
@@ -130,10 +130,15 @@ def reclaim_from_a_worker_counts_like_an_ended_lease(subject: Subject) -> None:
     subject.transport.register(worker)
     subject.hold([last, once, revoked])
     subject.transport.revoke([revoked])
-    equal(subject.transport.reclaim(worker), 3, "jobs taken back")
+    taken = subject.transport.reclaim(worker)
+    equal(taken.count, 3, "jobs taken back")
+    reasons = {drop.job_id: drop.reason for drop in taken.dropped}
+    lost = "worker_lost"
+    equal(reasons, {last: lost, once: lost, revoked: "revoked"}, "the ones that ended so")
+    equal(list(subject.transport.maintain().dropped), [], "dropped again")
     for job_id in (last, once):
         record = subject.expect(job_id, JobState.FAILED, "after its last delivery was lost")
-        equal(record.dead_reason, "worker_lost", "reason")
+        equal(record.dead_reason, lost, "reason")
     subject.expect(revoked, JobState.REVOKED, "that was asked to stop")
 
 
@@ -149,8 +154,8 @@ def only_the_worker_that_is_gone_is_reclaimed_from(subject: Subject) -> None:
     subject.take(job_id)
     other = msgspec.structs.replace(successor, process=None)
     for who in (gone, other, _worker(subject, "unknown")):
-        equal(subject.transport.reclaim(who), 0, "jobs taken back")
+        equal(subject.transport.reclaim(who).count, 0, "jobs taken back")
     subject.expect(job_id, JobState.RUNNING, "of a living worker")
     later = msgspec.structs.replace(successor, heartbeat_at=subject.clock.now() + 1, running=9)
-    equal(subject.transport.reclaim(later), 1, "by an older or newer description of itself")
-    equal(subject.transport.reclaim(later), 0, "jobs taken back twice")
+    equal(subject.transport.reclaim(later).count, 1, "by an older or newer description of itself")
+    equal(subject.transport.reclaim(later).count, 0, "jobs taken back twice")

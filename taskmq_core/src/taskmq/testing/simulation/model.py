@@ -13,14 +13,13 @@ from typing import Any
 from taskmq.codec import Payload
 from taskmq.envelope import Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
-from taskmq.records import Failure, MaintenanceReport
+from taskmq.records import Dropped, Failure, MaintenanceReport
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import (
     Ack,
     DeadLetter,
     Defer,
     Delivery,
-    Dropped,
     Enqueued,
     Expire,
     LeaseStatus,
@@ -270,13 +269,8 @@ class Model:
     def tidy(self, queues: Collection[str], now: float) -> list[Dropped]:
         """What comes before a reservation."""
         reclaimed = self._reclaim(queues, now)
-        expired = self._drop_expired(queues, now)
-        ended = [(job, job.dead_reason) for job in reclaimed if job.dead_reason]
-        ended += [(job, "expired") for job in expired]
-        return [
-            Dropped(job.id, job.envelope.task, job.envelope.queue, reason or "")
-            for job, reason in ended
-        ]
+        lost = _dropped(reclaimed, "revoked")
+        return lost + _dropped(self._drop_expired(queues, now), "expired")
 
     def _reclaim(self, queues: Collection[str] | None, now: float) -> list[Job]:
         over = [job for job in self._in(queues, {JobState.RUNNING}) if not job.is_held(now)]
@@ -292,6 +286,7 @@ class Model:
 
     def maintain(self, now: float) -> MaintenanceReport:
         reclaimed = self._reclaim(None, now)
+        lost = _dropped(reclaimed, "revoked")
         expired = self._drop_expired(None, now)
         forsaken = [job for job in self._in(None, {JobState.QUEUED}) if self._is_forsaken(job, now)]
         for job in forsaken:
@@ -308,6 +303,7 @@ class Model:
             dead=len(forsaken) + sum(job.dead_reason is not None for job in reclaimed),
             purged=len(past),
             keys_purged=len(ended_keys),
+            dropped=(*lost, *_dropped(expired, "expired"), *_dropped(forsaken, "")),
         )
 
     def _is_forsaken(self, job: Job, now: float) -> bool:
@@ -421,6 +417,15 @@ class Model:
             return False
         del self.leaders[name]
         return True
+
+
+def _dropped(jobs: Iterable[Job], otherwise: str) -> list[Dropped]:
+    """Those that have ended; ``otherwise`` is the reason of those that are no dead letters."""
+    return [
+        Dropped(job.id, job.envelope.task, job.envelope.queue, job.dead_reason or otherwise)
+        for job in jobs
+        if job.state in TERMINAL
+    ]
 
 
 def _is_past(job: Job, now: float) -> bool:

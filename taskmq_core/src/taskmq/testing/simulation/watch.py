@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from taskmq.envelope import Sealed
 from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
 from taskmq.records import MaintenanceReport, WorkerRecord
@@ -107,8 +109,10 @@ class StoreSide(TransportWrapper):
         self._observer.expect(f"extend {ids}", answers, expected)
         return answers
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
-        answers = super().revoke(job_ids, terminate=terminate)
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        answers = super().revoke(job_ids, terminate=terminate, by=by)
         expected = self._model.revoke(job_ids, self._now(), terminate=terminate)
         self._check(f"revoke {_names(job_ids)}", answers, expected)
         return answers
@@ -145,7 +149,8 @@ class StoreSide(TransportWrapper):
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         report = super().maintain(limit)
-        self._check("maintain", report, self._model.maintain(self._now()))
+        expected = self._model.maintain(self._now())
+        self._check("maintain", _in_order(report), _in_order(expected))
         return report
 
     def register(self, worker: WorkerRecord) -> None:
@@ -229,6 +234,11 @@ class WorkerSide(TransportWrapper):
 
 def _rule_of(refusal: TransportError) -> Rule:
     return "key" if isinstance(refusal, IdempotencyConflict) else "dependencies"
+
+
+def _in_order(report: MaintenanceReport) -> MaintenanceReport:
+    dropped = tuple(sorted(report.dropped, key=lambda each: each.job_id))
+    return msgspec.structs.replace(report, dropped=dropped)
 
 
 def _names(job_ids: Sequence[str]) -> str:

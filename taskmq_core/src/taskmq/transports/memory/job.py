@@ -62,6 +62,8 @@ class Job(msgspec.Struct, kw_only=True):
     worker: str | None = None
     cancel_requested: bool = False
     terminate_requested: bool = False
+    revoked_by: str | None = None
+    revoked_at: float | None = None
     parked_reason: str | None = None
     parked_at: float | None = None
     park_ttl: float | None = None
@@ -130,6 +132,7 @@ class Job(msgspec.Struct, kw_only=True):
         self.started_at = self.finished_at = self.worker = None
         self.failure = self.dead_reason = None
         self.cancel_requested = self.terminate_requested = False
+        self.revoked_by = self.revoked_at = None
         self.visible_at = now
 
     def delivery(self) -> Delivery:
@@ -191,6 +194,8 @@ class Job(msgspec.Struct, kw_only=True):
             parked_reason=self.parked_reason,
             parked_at=self.parked_at,
             cancel_requested=self.cancel_requested,
+            revoked_by=self.revoked_by,
+            revoked_at=self.revoked_at,
             pending=self.pending,
             workflow=self.workflow,
             held=held,

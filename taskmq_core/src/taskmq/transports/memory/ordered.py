@@ -26,6 +26,9 @@ class Ordered:
     def __len__(self) -> int:
         return len(self._places)
 
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._places
+
     def __iter__(self) -> Iterator[str]:
         """In no particular order."""
         return iter(self._places)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from taskmq.states import Event
-from taskmq.transport import Delivery, Dropped, Reservation
+from taskmq.records import Dropped
+from taskmq.states import TERMINAL, Event, JobState
+from taskmq.transport import Delivery, Reservation
 from taskmq.transports._fair import Line, Turnstile
 from taskmq.transports._gates import Gates
 from taskmq.turns import Turns
@@ -23,6 +24,7 @@ from .store import Store
 
 __all__ = [
     "drop_expired",
+    "dropped_of",
     "open_queues",
     "reclaim",
     "reclaim_from",
@@ -45,8 +47,8 @@ def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:
     """Bring queues up to date; the jobs that left them so."""
     dropped: list[Dropped] = []
     for queue in queues:
-        dropped += [_dropped(job) for job in reclaim(store, queue, now) if job.dead_reason]
-    dropped += [_dropped(job) for job in drop_expired(store, queues, now)]
+        dropped += dropped_of(reclaim(store, queue, now))
+    dropped += dropped_of(drop_expired(store, queues, now))
     store.promote(queues, now)
     return dropped
 
@@ -59,13 +61,13 @@ def reclaim(store: Store, queue: str, now: float, limit: int | None = None) -> l
     return taken
 
 
-def reclaim_from(store: Store, worker_id: str, now: float) -> int:
-    """Take back whatever a worker holds; how many jobs."""
+def reclaim_from(store: Store, worker_id: str, now: float) -> list[Job]:
+    """Take back whatever a worker holds."""
     leased = (store.jobs[id] for lanes in store.lanes.values() for id in lanes.leased)
     held = [job for job in leased if job.worker == worker_id]
     for job in held:
         _take_back(store, job, now, "its worker is gone")
-    return len(held)
+    return held
 
 
 def _take_back(store: Store, job: Job, now: float, why: str) -> None:
@@ -92,7 +94,10 @@ def reserve(store: Store, turns: Turns, wanted: Reservation, now: float) -> list
     gates = open_gates(store, now)
     deliveries: list[Delivery] = []
     while True:
-        _reserve_ready(store, gates, turns, wanted, deliveries, now)
+        if wanted.jobs is None:
+            _reserve_ready(store, gates, turns, wanted, deliveries, now)
+        else:
+            _reserve_named(store, gates, wanted, wanted.jobs, deliveries, now)
         if not gates.refill() or len(deliveries) >= wanted.limit:
             return deliveries
 
@@ -116,10 +121,39 @@ def _reserve_ready(
         shares = turns.share(available, wanted.queues, left)
         for queue, count in shares.items():
             jobs = _take(store, gates, store.lanes[queue].ready[priority], count, now)
-            deliveries += [_lease(store, job, wanted, now) for job in jobs]
-            turns_taken = [job.turn for job in jobs if job.turn is not None]
-            if turns_taken:
-                Turnstile(MemoryFairBooks(store)).serve(Line(queue, priority), turns_taken)
+            deliveries += _hand_out(store, Line(queue, priority), jobs, wanted, now)
+
+
+def _reserve_named(
+    store: Store,
+    gates: Gates,
+    wanted: Reservation,
+    names: Iterable[str],
+    deliveries: list[Delivery],
+    now: float,
+) -> None:
+    """These and no others, in this order."""
+    for job in [store.jobs[name] for name in names if name in store.jobs]:
+        if len(deliveries) >= wanted.limit:
+            break
+        if job.queue not in open_queues(wanted, deliveries) or not store.is_ready(job):
+            continue
+        gate = gates.admit(job.limits, job.queue, job.priority) if job.limits else None
+        if gate is None:
+            deliveries += _hand_out(store, Line(job.queue, job.priority), [job], wanted, now)
+        else:
+            store.hold(job, gate, now)
+
+
+def _hand_out(
+    store: Store, line: Line, jobs: Iterable[Job], wanted: Reservation, now: float
+) -> list[Delivery]:
+    """Lease jobs of one line."""
+    deliveries = [_lease(store, job, wanted, now) for job in jobs]
+    turns_taken = [job.turn for job in jobs if job.turn is not None]
+    if turns_taken:
+        Turnstile(MemoryFairBooks(store)).serve(line, turns_taken)
+    return deliveries
 
 
 def _take(store: Store, gates: Gates, line: Ordered, count: int, now: float) -> list[Job]:
@@ -174,5 +208,13 @@ def _lease(store: Store, job: Job, wanted: Reservation, now: float) -> Delivery:
     return job.delivery()
 
 
-def _dropped(job: Job) -> Dropped:
-    return Dropped(job.id, job.task, job.queue, job.dead_reason or "expired")
+def dropped_of(jobs: Iterable[Job]) -> list[Dropped]:
+    """Those of these jobs that housekeeping has ended."""
+    ended = (job for job in jobs if job.state in TERMINAL)
+    return [Dropped(job.id, job.task, job.queue, _reason(job)) for job in ended]
+
+
+def _reason(job: Job) -> str:
+    if job.dead_reason is not None:
+        return job.dead_reason
+    return "revoked" if job.state is JobState.REVOKED else "expired"

@@ -158,6 +158,11 @@ class Store:
             del self.keys[job.key]
             self.key_ends.discard(job.key)
 
+    def is_ready(self, job: Job) -> bool:
+        """Whether a job stands among those that can be reserved."""
+        line = self.lanes[job.queue].ready.get(job.priority)
+        return line is not None and job.id in line
+
     def promote(self, queues: Iterable[str], now: float) -> None:
         """Make due jobs ready."""
         for queue in queues:

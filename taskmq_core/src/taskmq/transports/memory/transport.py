@@ -16,6 +16,7 @@ from taskmq.records import (
     MaintenanceReport,
     PausedQueue,
     QueueStats,
+    Reclaimed,
     WorkerRecord,
 )
 from taskmq.states import TERMINAL, Event, JobState
@@ -37,6 +38,7 @@ from .enqueue import enqueue
 from .gates import refill
 from .listener import MemoryListener
 from .reserve import (
+    dropped_of,
     open_queues,
     reclaim_from,
     reserve,
@@ -180,17 +182,22 @@ class MemoryTransport:
         return [upkeep.record_of(self._store, job) for job in upkeep.find(self._store, filter)]
 
     @_atomic
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        now = self._clock.now()
         found = [self._store.jobs.get(job_id) for job_id in job_ids]
         answers = [job is not None and job.state not in TERMINAL for job in found]
         open_jobs = [job for job in found if job is not None and job.state not in TERMINAL]
         for job in open_jobs:
+            if job.revoked_at is None:
+                job.revoked_by, job.revoked_at = by, now
             job.cancel_requested = job.state is JobState.RUNNING
             job.terminate_requested = job.cancel_requested and (
                 terminate or job.terminate_requested
             )
         unstarted = {job.id: job for job in open_jobs if job.state is not JobState.RUNNING}
-        endings.end_all(self._store, list(unstarted.values()), Event.REVOKE, self._clock.now())
+        endings.end_all(self._store, list(unstarted.values()), Event.REVOKE, now)
         return answers
 
     @_atomic
@@ -257,12 +264,13 @@ class MemoryTransport:
         self._store.workers.pop(worker_id, None)
 
     @_atomic
-    def reclaim(self, worker: WorkerRecord) -> int:
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
         entry = self._store.workers.get(worker.id)
         if entry is None or not entry.is_same_run(worker):
-            return 0
+            return Reclaimed()
         del self._store.workers[worker.id]
-        return reclaim_from(self._store, worker.id, self._clock.now())
+        taken = reclaim_from(self._store, worker.id, self._clock.now())
+        return Reclaimed(len(taken), tuple(dropped_of(taken)))
 
     @_atomic
     def workers(self) -> list[WorkerRecord]:

@@ -15,7 +15,7 @@ from taskmq.records import (
 
 from . import endings
 from .job import Job
-from .reserve import drop_expired, reclaim
+from .reserve import drop_expired, dropped_of, reclaim
 from .store import Store
 
 __all__ = ["find", "maintain", "record_of", "stats_of"]
@@ -27,10 +27,12 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
     queues = list(store.lanes)
     for queue in queues:
         reclaimed += reclaim(store, queue, now, limit - len(reclaimed))
+    dropped = dropped_of(reclaimed)  # before some of the others expire
     expired = drop_expired(store, queues, now, limit)
     forsaken = [store.jobs[id] for id in store.parked.due(now, limit)]
     for job in forsaken:
         endings.give_up(store, job, job.parked_reason or "parked", now)
+    dropped += dropped_of([*expired, *forsaken])
     past = [store.jobs[id] for id in store.finished.due(now, limit)]
     for job in past:
         endings.discard(store, job, now)
@@ -45,6 +47,7 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
         purged=len(past),
         keys_purged=len(ended_keys),
         workers_forgotten=_forget_workers(store, now - WORKER_MEMORY),
+        dropped=tuple(dropped),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from taskmq.transport import Delivery, Reservation
@@ -25,6 +26,7 @@ MOST_HELD = 5_000
 
 Claimed = tuple[Any, ...]
 CONTROLLED = 11  # whether it has limits or a turn: mostly not, and then nothing more is read
+QUEUE = 12  # in statement ``claim_named`` only
 Controls = Mapping[int, "tuple[str | None, int]"]
 """The limits and the rank of jobs that have either, by their place in the store."""
 FREE = (None, 0)
@@ -58,13 +60,14 @@ class Claim:
         return self._held >= MOST_HELD
 
     def run(self, tops: Tops) -> Tops:
-        """Lease jobs, level by level; the tops that are left."""
-        tops = self._lease_ready(without_used_up(tops, self._quotas))
+        """Lease jobs, level by level or as they are named; the tops that are left."""
+        lease = self._lease_ready if self._wanted.jobs is None else self._lease_named
+        tops = lease(without_used_up(tops, self._quotas))
         while self._gates is not None and self._gates.refill():
             tops = self._tops()
             if self._left < 1 or self.is_unfinished:
                 break
-            tops = self._lease_ready(tops)
+            tops = lease(tops)
         return tops
 
     @property
@@ -86,6 +89,18 @@ class Claim:
             if len(self.deliveries) + self._held == before:
                 break  # all of that level have expired, more than could be dropped at once
         return tops
+
+    def _lease_named(self, tops: Tops) -> Tops:
+        if self._left < 1 or highest(tops) is None:
+            return tops
+        open_queues = [queue for queue, top in tops.items() if top is not None]
+        places = {name: place for place, name in enumerate(dict.fromkeys(self._wanted.jobs or ()))}
+        wanted = {"jobs": json_of(places), "queues": json_of(open_queues), "now": self._now}
+        rows = self._connection.execute(SQL["claim_named"], wanted).fetchall()
+        rows.sort(key=lambda row: places[row[1]])
+        for queue, group in groupby(rows, key=lambda row: str(row[QUEUE])):
+            self._lease_first(queue, list(group), self._at_most(queue, self._left))
+        return self._tops()
 
     def _shares(self, tops: Tops) -> list[tuple[str, int | None, int]]:
         """What to take next: (queue, priority or ``None`` for any, how many)."""
@@ -111,18 +126,22 @@ class Claim:
         size = count
         while count > 0 and not self.is_unfinished:
             rows = self._select(queue, level, size)
-            controlled = [row[0] for row in rows if row[CONTROLLED]]
-            if controlled:
-                passed = self._pass(queue, rows, count, self._controls_of(controlled))
-            else:
-                passed = rows[:count]
-                self._lease(queue, passed)
-            count -= len(passed)
-            if queue in self._quotas:
-                self._quotas[queue] -= len(passed)
+            count -= self._lease_first(queue, rows, count)
             if len(rows) < size:
                 break
             size = max(count, CHUNK)
+
+    def _lease_first(self, queue: str, rows: list[Claimed], count: int) -> int:
+        """Lease the first of some jobs that may run, up to ``count``; how many were."""
+        controlled = [row[0] for row in rows if row[CONTROLLED]]
+        if controlled:
+            passed = self._pass(queue, rows, count, self._controls_of(controlled))
+        else:
+            passed = rows[:count]
+            self._lease(queue, passed)
+        if queue in self._quotas:
+            self._quotas[queue] -= len(passed)
+        return len(passed)
 
     def _select(self, queue: str, level: int | None, count: int) -> list[Claimed]:
         if level is None:

@@ -91,6 +91,8 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
         parked_reason=row[22],
         parked_at=row[23],
         cancel_requested=bool(row[24]),
+        revoked_by=row[31],
+        revoked_at=row[32],
         pending=row[25],
         workflow=row[26],
         held=None if row[30] is None else _held(row[28], row[29], row[30]),

@@ -6,9 +6,9 @@ from sqlite3 import Connection
 
 import msgspec
 
-from taskmq.records import WorkerRecord
+from taskmq.records import Reclaimed, WorkerRecord
 
-from .reserve import reclaim_from
+from .reserve import dropped_of, reclaim_from
 from .statements import REGISTRY as SQL
 
 __all__ = ["acquire", "deregister", "holder", "reclaim", "register", "surrender", "workers"]
@@ -27,13 +27,14 @@ def deregister(connection: Connection, worker_id: str) -> None:
     connection.execute(SQL["deregister"], (worker_id,))
 
 
-def reclaim(connection: Connection, worker: WorkerRecord, now: float) -> int:
+def reclaim(connection: Connection, worker: WorkerRecord, now: float) -> Reclaimed:
     """See `taskmq.transport.WorkerRegistry.reclaim`."""
     row = connection.execute(SQL["entry"], (worker.id,)).fetchone()
     if row is None or not _decode(row[0]).is_same_run(worker):
-        return 0
+        return Reclaimed()
     deregister(connection, worker.id)
-    return reclaim_from(connection, worker.id, now)
+    taken = reclaim_from(connection, worker.id, now)
+    return Reclaimed(len(taken), tuple(dropped_of(taken)))
 
 
 def workers(connection: Connection) -> list[WorkerRecord]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from taskmq.states import Event
-from taskmq.transport import Dropped, Exchange, Reservation
+from taskmq.records import Dropped
+from taskmq.states import TERMINAL, Event
+from taskmq.transport import Exchange, Reservation
 from taskmq.turns import Turns
 
 from . import dependencies, fair
@@ -20,7 +21,16 @@ from .settle import departures_of, lose, write_back
 from .statements import RESERVE as SQL
 from .statements import SETTLE
 
-__all__ = ["Survey", "drop_expired", "look", "reclaim", "reclaim_from", "reserve", "survey"]
+__all__ = [
+    "Survey",
+    "drop_expired",
+    "dropped_of",
+    "look",
+    "reclaim",
+    "reclaim_from",
+    "reserve",
+    "survey",
+]
 
 TIDY_LIMIT = 5_000
 """How many jobs of each kind and queue one exchange looks after: what a transaction, for which
@@ -102,8 +112,7 @@ def _tidy(connection: sqlite3.Connection, queues: Iterable[str], now: float) -> 
     """Take back, drop and promote what is due; the jobs that left their queue so."""
     dropped: list[Dropped] = []
     for queue in queues:
-        lost = [row for row in reclaim(connection, queue, now, TIDY_LIMIT) if row.dead_reason]
-        dropped += [Dropped(row.id, row.task, queue, row.dead_reason or "") for row in lost]
+        dropped += dropped_of(reclaim(connection, queue, now, TIDY_LIMIT))
     dropped += drop_expired(connection, queues, now, TIDY_LIMIT)
     for queue in queues:
         connection.execute(SQL["promote"], (queue, now, TIDY_LIMIT))
@@ -116,10 +125,10 @@ def reclaim(connection: sqlite3.Connection, queue: str, now: float, limit: int) 
     return _take_back(connection, seqs, now, "its lease ended")
 
 
-def reclaim_from(connection: sqlite3.Connection, worker_id: str, now: float) -> int:
-    """Take back whatever a worker holds; how many jobs."""
+def reclaim_from(connection: sqlite3.Connection, worker_id: str, now: float) -> list[Row]:
+    """Take back whatever a worker holds."""
     seqs = connection.execute(SQL["held_by"], (worker_id,)).fetchall()
-    return len(_take_back(connection, seqs, now, "its worker is gone"))
+    return _take_back(connection, seqs, now, "its worker is gone")
 
 
 def _take_back(
@@ -137,6 +146,12 @@ def _take_back(
     if departures:
         refill(connection, departures, now)
     return rows
+
+
+def dropped_of(rows: Iterable[Row]) -> list[Dropped]:
+    """Those of these jobs that have ended, as dead letters or because they were to stop."""
+    ended = (row for row in rows if row.state in TERMINAL)
+    return [Dropped(row.id, row.task, row.queue, row.dead_reason or "revoked") for row in ended]
 
 
 def drop_expired(

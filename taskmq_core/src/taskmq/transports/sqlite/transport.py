@@ -15,6 +15,7 @@ from taskmq.records import (
     MaintenanceReport,
     PausedQueue,
     QueueStats,
+    Reclaimed,
     WorkerRecord,
 )
 from taskmq.transport import (
@@ -122,8 +123,10 @@ class SqliteTransport:
     def find(self, filter: JobFilter) -> list[JobRecord]:
         return self._database.read(query.find, filter)
 
-    def revoke(self, job_ids: Sequence[str], *, terminate: bool = False) -> list[bool]:
-        return self._database.write(upkeep.revoke, job_ids, self._clock.now(), terminate)
+    def revoke(
+        self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
+        return self._database.write(upkeep.revoke, job_ids, self._clock.now(), terminate, by)
 
     def forget(self, job_ids: Sequence[str]) -> int:
         return self._database.write(upkeep.delete, job_ids, FINISHED)
@@ -150,7 +153,7 @@ class SqliteTransport:
     def deregister(self, worker_id: str) -> None:
         self._database.write(registry.deregister, worker_id)
 
-    def reclaim(self, worker: WorkerRecord) -> int:
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
         return self._database.write(registry.reclaim, worker, self._clock.now())
 
     def workers(self) -> list[WorkerRecord]:

@@ -13,7 +13,7 @@ from taskmq.transport import LeaseStatus
 
 from . import dependencies, fair
 from .gates import Departure, refill
-from .reserve import drop_expired, reclaim
+from .reserve import drop_expired, dropped_of, reclaim
 from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, load
 from .settle import ASKED, departures_of, give_up, replace, write_back
 from .statements import FAIR, REGISTRY, SETTLE
@@ -79,23 +79,24 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     return MaintenanceReport(
         reclaimed=len(reclaimed),
         expired=len(expired),
-        dead=forsaken + sum(row.dead_reason is not None for row in reclaimed),
+        dead=len(forsaken) + sum(row.dead_reason is not None for row in reclaimed),
         purged=purged,
         keys_purged=connection.execute(SQL["retire_keys"], (now, limit)).rowcount,
         workers_forgotten=connection.execute(REGISTRY["forget"], (now - WORKER_MEMORY,)).rowcount,
+        dropped=(*dropped_of(reclaimed), *expired, *dropped_of(forsaken)),
     )
 
 
-def _give_up_forsaken(connection: sqlite3.Connection, now: float, limit: int) -> int:
+def _give_up_forsaken(connection: sqlite3.Connection, now: float, limit: int) -> list[Row]:
     seqs = [seq for (seq,) in connection.execute(SQL["forsaken"], (now, limit)).fetchall()]
-    rows = load(connection, seqs).values()
+    rows = list(load(connection, seqs).values())
     departures = departures_of(rows)
     for row in rows:
         give_up(row, row.parked_reason or "parked", now)
     write_back(connection, rows, now)
     if departures:
         refill(connection, departures, now)
-    return len(rows)
+    return rows
 
 
 def is_mostly_unused(connection: sqlite3.Connection) -> bool:
@@ -125,7 +126,7 @@ def _expiring_queues(connection: sqlite3.Connection) -> list[str]:
 
 
 def revoke(
-    connection: sqlite3.Connection, job_ids: Sequence[str], now: float, terminate: bool
+    connection: sqlite3.Connection, job_ids: Sequence[str], now: float, terminate: bool, by: str
 ) -> list[bool]:
     """See `taskmq.transport.JobStore.revoke`."""
     open_jobs = {id: row for id, row in _places(connection, job_ids).items() if _is_open(row)}
@@ -133,11 +134,11 @@ def revoke(
     unstarted = {id: place.seq for id, place in open_jobs.items() if place.phase != RUNNING}
     if running:
         asked = LeaseStatus.TERMINATE_REQUESTED if terminate else LeaseStatus.CANCEL_REQUESTED
-        how = ASKED.index(asked)
-        connection.execute(SETTLE["ask_to_stop"], (how, json_of_numbers(running)))
+        asking = {"how": ASKED.index(asked), "by": by, "now": now, "seqs": json_of_numbers(running)}
+        connection.execute(SETTLE["ask_to_stop"], asking)
     if unstarted:
         seqs = json_of_numbers(unstarted.values())
-        connection.execute(SETTLE["revoke"], {"now": now, "seqs": seqs})
+        connection.execute(SETTLE["revoke"], {"now": now, "by": by, "seqs": seqs})
         fair.forfeit(connection, seqs)
         dependencies.skip(connection, list(unstarted), now)
         departures = [
@@ -193,6 +194,7 @@ def replay(
         row.cancel_requested, row.visible_at = 0, now
         row.move(Event.REPLAY, now)
     write_back(connection, dead.values(), now)
+    connection.execute(SETTLE["forget_revocation"], (json_of_numbers(rows),))
     dependencies.restore(connection, dead)
     replayed = [dead.pop(job_id, None) for job_id in job_ids]  # named twice: replayed once
     return [row is not None for row in replayed]

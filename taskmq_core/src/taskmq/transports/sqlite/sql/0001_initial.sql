@@ -48,6 +48,8 @@ CREATE TABLE jobs (
     parked_at REAL,
     park_until REAL,
     dead_reason TEXT,
+    revoked_by TEXT,  -- who revoked it first, and when
+    revoked_at REAL,
     failure TEXT,  -- JSON of records.Failure
     history TEXT,  -- JSON list of records.HistoryEntry
     -- The likeliest first: SQLite stops at the first that holds.

@@ -9,7 +9,8 @@ SELECT
     substr(jobs.gate, 6),
     CASE WHEN jobs.phase = -1 THEN (
         SELECT count(*) FROM jobs AS holder WHERE holder.gate = 'runs ' || substr(jobs.gate, 6)
-    ) END
+    ) END,
+    jobs.revoked_by, jobs.revoked_at
 FROM jobs
 LEFT JOIN envelopes ON envelopes.seq = jobs.seq
 LEFT JOIN results ON results.seq = jobs.seq;

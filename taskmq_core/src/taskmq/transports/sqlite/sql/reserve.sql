@@ -50,6 +50,19 @@ AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.rank, jobs.seq
 LIMIT ?;
 
+-- name: claim_named
+-- The same, of these jobs and queues only, in any order; the queue comes last. (Few are named: the plus
+-- signs keep SQLite from going through all that are ready.)
+SELECT
+    jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
+    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.queue
+FROM json_each(:jobs) AS named
+CROSS JOIN jobs ON jobs.id = named.value
+JOIN envelopes ON envelopes.seq = jobs.seq
+WHERE +jobs.phase = 2 AND (jobs.expires_at IS NULL OR jobs.expires_at > :now)
+AND +jobs.queue IN (SELECT value FROM json_each(:queues));
+
 -- name: controlled
 -- The limits and turns of some jobs.
 SELECT seq, limits, rank FROM jobs WHERE seq IN (SELECT value FROM json_each(?));

@@ -56,12 +56,22 @@ WHERE seq IN (SELECT value FROM json_each(:seqs));
 -- REVOKED, for many at once that have not started.
 UPDATE jobs SET
     phase = 5, state = 'REVOKED', finished_at = :now, due_at = :now + result_ttl, gate = NULL,
+    revoked_by = :by, revoked_at = :now,
     parked_reason = NULL, parked_at = NULL, park_until = NULL
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: ask_to_stop
 -- Running jobs are asked to stop: 1, or to be ended by force: 2, which is not taken back.
-UPDATE jobs SET cancel_requested = max(cancel_requested, ?) WHERE seq IN (SELECT value FROM json_each(?));
+UPDATE jobs SET
+    cancel_requested = max(cancel_requested, :how),
+    revoked_by = CASE WHEN revoked_at IS NULL THEN :by ELSE revoked_by END,
+    revoked_at = coalesce(revoked_at, :now)
+WHERE seq IN (SELECT value FROM json_each(:seqs));
+
+-- name: forget_revocation
+-- Jobs that run again although somebody had asked them to stop.
+UPDATE jobs SET revoked_by = NULL, revoked_at = NULL
+WHERE revoked_at IS NOT NULL AND seq IN (SELECT value FROM json_each(?));
 
 -- name: delete
 -- Delete jobs, with all that belongs to them.
