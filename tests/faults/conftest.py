@@ -1,6 +1,11 @@
-"""Worker processes as they are deployed, and what one does to them."""
+"""Worker processes as they are deployed, on any store, and what one does to them.
+
+Tests that take ``fleet`` run on SQLite. Where their module says ``EVERY_STORE = True``, they run on
+each of `STORES`: a store joins by an entry there.
+"""
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -9,15 +14,37 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from taskmq import App
+from taskmq import App, Task
 from taskmq.result import Result
 
-DEADLINE = 20.0
+DEADLINE = 30.0
 APP = Path(__file__).with_name("fleet_app.py")
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def sqlite(request: pytest.FixtureRequest) -> str:
+    folder: Path = request.getfixturevalue("tmp_path")
+    return f"sqlite:///{folder}/jobs.db?busy_timeout=0.2"
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest], str]] = {"sqlite": sqlite}
+"""By name: what gives the URL of a store that nobody has used yet. It may ask for fixtures."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_url" in metafunc.fixturenames and getattr(metafunc.module, "EVERY_STORE", False):
+        metafunc.parametrize("store_url", STORES, indirect=True)
+
+
+@pytest.fixture
+def store_url(request: pytest.FixtureRequest) -> str:
+    """An empty store."""
+    return STORES[getattr(request, "param", "sqlite")](request)
 
 
 class Process:
@@ -30,6 +57,10 @@ class Process:
 
     def send(self, number: signal.Signals) -> None:
         self.popen.send_signal(number)
+
+    def send_to_all(self, number: signal.Signals) -> None:
+        """To its children as well."""
+        os.killpg(self.pid, number)
 
     def wait(self, timeout: float = DEADLINE) -> int:
         return self.popen.wait(timeout)
@@ -46,29 +77,34 @@ class Process:
 
 
 class Fleet:
-    """A directory with an app and a store in it, and workers that run there."""
+    """A directory with an app in it, a store, and workers that run there."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.url = url
         shutil.copy(APP, folder)
         monkeypatch.chdir(folder)
-        spec = importlib.util.spec_from_file_location("fleet_app", folder / APP.name)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        self.app: App = module.app
+        monkeypatch.setenv("TASKMQ_TRANSPORT", url)
+        self.module = load(folder / APP.name)
+        self.app: App = self.module.app
         self.workers: list[Process] = []
 
-    def submit(self, task: str, *args: Any) -> Result[Any]:
-        found = self.app.tasks.find(f"fleet_app.{task}")
+    def task(self, name: str) -> Task[..., Any]:
+        """One of `fleet_app`, whichever of its apps has it."""
+        found = self.app.tasks.find(f"fleet_app.{name}")
+        found = found or self.module.coroutines.tasks.find(f"fleet_app.{name}")
         assert found is not None
-        return found.call(*args).submit()
+        return found
 
-    def start(self, *options: str, wrapper: Sequence[str] = (), **environ: str) -> Process:
+    def submit(self, task: str, *args: Any) -> Result[Any]:
+        return self.task(task).delay(*args)
+
+    def start(
+        self, *options: str, app: str = "app", wrapper: Sequence[str] = (), **environ: str
+    ) -> Process:
         """A worker that is ready; ``wrapper`` is a command that runs it."""
         log = self.folder / f"worker-{len(self.workers)}.log"
-        command = [sys.executable, "-m", "taskmq", "worker", "-A", "fleet_app:app"]
+        command = [sys.executable, "-m", "taskmq", "worker", "-A", f"fleet_app:{app}"]
         with log.open("wb") as stream:
             popen = subprocess.Popen(
                 [*wrapper, *command, *options],
@@ -77,6 +113,7 @@ class Fleet:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
+                start_new_session=True,
             )
         worker = Process(popen, log)
         self.workers.append(worker)
@@ -100,22 +137,64 @@ class Fleet:
         wait_for(lambda: len(self.pids(name, what)) >= times, f"{times} times {name} {what}")
         return time.monotonic()
 
+    def records(self) -> list[tuple[int, int, float]]:
+        """Every run of ``record``: number, process, instant on the monotonic clock."""
+        file = self.folder / "records"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [(int(a), int(b), float(c)) for a, b, c in map(str.split, lines)]
+
     def close(self) -> None:
         for worker in self.workers:
             worker.popen.kill()
             worker.popen.wait(DEADLINE)
+        self.module.coroutines.close()
         self.app.close()
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.01)
+        time.sleep(0.005)
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    made = Fleet(tmp_path, monkeypatch)
+def fleet(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    made = Fleet(tmp_path, store_url, monkeypatch)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def container() -> Sequence[str]:
+    """A command that runs another one where its process number means nothing to us; empty where
+    that is not allowed."""
+    try:
+        allowed = subprocess.run([*CONTAINER, "true"], capture_output=True).returncode == 0
+    except OSError:
+        allowed = False
+    return CONTAINER if allowed else ()
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Takes figures, by name: they are printed (``-s``), and are lines of JSON in the file that
+    ``PROMISES_FIGURES`` names."""
+
+    def note(**figures: float) -> None:
+        line = json.dumps({"test": request.node.name, **figures})
+        print(f"\n{line}")
+        if file := os.environ.get("PROMISES_FIGURES"):
+            with Path(file).open("a") as stream:
+                stream.write(f"{line}\n")
+
+    return note

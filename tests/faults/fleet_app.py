@@ -1,18 +1,21 @@
-"""The app of the worker processes in these tests: ``fleet_app:app``, in whatever directory it is.
+"""The apps of the worker processes in these tests: ``fleet_app:app``, and ``fleet_app:coroutines``
+for the asyncio pool alone. The store is that of ``TASKMQ_TRANSPORT``.
 
-Files there are how tests and tasks talk: ``NAME.PID.started`` and so on.
+Files in the working directory are how tests and tasks talk: ``NAME.PID.started`` and so on.
 """
 
+import asyncio
 import ctypes
 import hashlib
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from taskmq import App, Config, current_task
+from taskmq import App, Config, Retry, current_task
 from taskmq.clock import SystemClock
 from taskmq.errors import TransportUnavailable
 from taskmq.events import Event, TransportFailed
@@ -40,9 +43,14 @@ class Glue:
             time.sleep(60)
 
 
-URL = f"sqlite:///{HERE}/jobs.db?busy_timeout=0.2"
-app = App(Config(transport=URL), transport=Store(open_transport(URL, clock=SystemClock())))
-app.add_sink(Glue())
+def make_app() -> App:
+    config = Config.from_env()
+    made = App(config, transport=Store(open_transport(config.transport, clock=SystemClock())))
+    made.add_sink(Glue())
+    return made
+
+
+app, coroutines = make_app(), make_app()
 
 
 def note(name: str, what: str) -> None:
@@ -94,6 +102,46 @@ def exhaust(name: str) -> None:
         time.sleep(0.01)
     for handle in handles:
         os.close(handle)
+
+
+@app.task
+def record(number: int) -> int:
+    """Four milliseconds. Notes its number, its process and the time in the file ``records``."""
+    line = f"{number} {os.getpid()} {time.monotonic()}\n".encode()
+    descriptor = os.open(HERE / "records", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, line)  # one write, appended whole, whoever else writes
+    os.close(descriptor)
+    time.sleep(0.004)
+    return number
+
+
+@app.task(max_deliveries=3)
+def die(name: str) -> None:
+    """Kills its process, every time."""
+    note(name, "started")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(retry=Retry(max_attempts=2))
+def retry_once(name: str, delay: float) -> int:
+    """Asks for another attempt, and says which one it was that succeeded."""
+    attempt = current_task().attempt
+    note(name, f"attempt-{attempt}")
+    if attempt == 1:
+        raise current_task().retry("not yet", delay=delay)
+    return attempt
+
+
+@app.task(rate_limit="1/h")
+def limited(number: int) -> int:
+    return number
+
+
+@coroutines.task
+async def nap(seconds: float) -> float:
+    """When it was over, on the monotonic clock."""
+    await asyncio.sleep(seconds)
+    return time.monotonic()
 
 
 @app.task

@@ -17,32 +17,6 @@ BUSY = 0.5
 """Seconds that a machine with more to do than processors may add."""
 
 
-@pytest.mark.parametrize("pool", ["threads", "processes", "asyncio"])
-def test_a_long_job_runs_elsewhere_when_the_grace_ends(fleet: Any, pool: str) -> None:
-    grace = 2.0
-    options = (*LEASE, "-P", pool, "-c", "2", "--shutdown-timeout", str(grace))
-    first = fleet.start(*options)
-    long, short = fleet.submit("hold", "long", 60), fleet.submit("hold", "short", 60)
-    fleet.wait_until("long", "started")
-    fleet.wait_until("short", "started")
-    (here,) = fleet.pids("long", "started")
-    fleet.start(*options)
-    first.send(signal.SIGTERM)
-    stopped_at = time.monotonic()
-    first.wait_for_log("stops; waits up to 2 s for 2 jobs: fleet_app.hold")
-    fleet.touch("short.go")
-    assert first.wait() == 0
-    gone_at = time.monotonic()
-    assert gone_at - stopped_at <= grace + BUSY
-    assert short.get(DEADLINE) in fleet.pids("short", "ended")
-    assert fleet.wait_until("long", "started", times=2) - gone_at < 1.0
-    fleet.touch("long.go")
-    assert long.get(DEADLINE) != here
-    assert (long.info["deliveries"], long.info["reclaims"]) == (1, 0)
-    assert len(fleet.pids("short", "started")) == 1
-    assert "1 cut short, to run again" in first.err or "gave 1 running job back" in first.err
-
-
 def test_unstarted_jobs_go_back_at_once(fleet: Any) -> None:
     first = fleet.start(*LEASE, "-c", "1", "--shutdown-timeout", "30")
     long = fleet.submit("hold", "long", 60)
