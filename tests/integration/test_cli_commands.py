@@ -13,6 +13,7 @@ import pytest
 
 from taskmq import App
 from taskmq.cli.main import main
+from taskmq.control import whoami
 from taskmq.envelope import Dependency
 from taskmq.records import WorkerRecord
 from taskmq.transport import Reservation
@@ -556,6 +557,31 @@ def test_revoke_by_what_jobs_are(run: Run) -> None:
     assert run("revoke", "--task", "tasks.add", "--yes").out == "2 jobs revoked\n"
     assert run("revoke", "--queue", "other", "--yes").out == "1 job revoked\n"
     assert run("revoke", "--workflow", "w", "--yes").out == "0 jobs revoked\n"
+
+
+def test_what_was_revoked_is_listed_with_who_and_when(run: Run) -> None:
+    first = submitted(run, "tasks.add", "--args", "[1]", "--key", "k")
+    second = submitted(run, "tasks.add", "--args", "[2]")
+    third = submitted(run, "tasks.nothing", "--queue", "other")
+    assert run("revoked").out == "  none\n"
+    run("revoke", first)
+    the_app().result(second).revoke(by="alice")
+    the_app().revoke(queue="other", by="bob")
+    lines = run("revoked").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [first, second, third]
+    assert whoami() in lines[1]
+    assert all(line.endswith(" ago") for line in lines[1:])
+    assert run("revoked", "--limit", "1").out.endswith("(the first 1; --limit shows more)\n")
+    for selection, jobs in (
+        (("--task", "tasks.add"), [first, second]),
+        (("--queue", "other"), [third]),
+        (("--key", "k"), [first]),
+        (("--workflow", "w"), []),
+    ):
+        assert [job["id"] for job in run("revoked", *selection, "--json").json] == jobs
+    told = run("inspect", second).out
+    assert "by alice, " in told
+    assert "it was revoked by alice" in told
 
 
 @pytest.mark.parametrize(

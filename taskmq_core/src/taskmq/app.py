@@ -28,7 +28,7 @@ from .hooks import WorkerHook
 from .ids import new_id
 from .plugins import open_transport
 from .policy import TaskPolicy
-from .records import JobFilter, PausedQueue
+from .records import JobFilter, JobRecord, PausedQueue
 from .registry import Registry
 from .result import Result
 from .tasks import (
@@ -346,13 +346,32 @@ class App:
         What has not started never will (jobs that depend on it are skipped, and not counted);
         what runs is asked to stop, or with ``terminate`` ended by force where the pool can do so.
         In batches: each is atomic, the whole is not. Raises `ConfigError` if nothing is given.
-        For single jobs: `Result.revoke`.
+        ``by`` says to people who wanted it; ``user@host`` unless given. For single jobs:
+        `Result.revoke`.
 
         >>> app.revoke(task="shop.send", queue="email")
         1204
         """
         wanted = JobFilter(task=task, queue=queue, key=key, workflow=workflow)
-        return revoke_where(self.transport, wanted, terminate=terminate)
+        author = whoami() if by is None else by
+        return revoke_where(self.transport, wanted, terminate=terminate, by=author)
+
+    def revoked(
+        self,
+        *,
+        task: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        workflow: str | None = None,
+        limit: int = 100,
+    ) -> list[JobRecord]:
+        """Jobs that somebody revoked and that match all of these, oldest first: ``revoked_by``
+        says who, ``revoked_at`` when, ``state`` whether they have ended. They are known for as
+        long as any finished job (``result_ttl``)."""
+        wanted = JobFilter(
+            task=task, queue=queue, key=key, workflow=workflow, revoked=True, limit=limit
+        )
+        return self.transport.find(wanted)
 
     # -- the store ---------------------------------------------------------------------------
 
@@ -365,6 +384,7 @@ class App:
             with self._opening:  # two threads must not end up with two stores
                 if self._transport is None:
                     self._transport = self._open()
+        by: str | None = None,
         return self._transport
 
     def _open(self) -> Transport:

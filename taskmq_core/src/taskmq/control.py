@@ -30,7 +30,9 @@ def whoami() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def revoke_where(store: JobStore, wanted: JobFilter, *, terminate: bool = False) -> int:
+def revoke_where(
+    store: JobStore, wanted: JobFilter, *, terminate: bool = False, by: str = ""
+) -> int:
     """Revoke every unfinished job that matches, in batches; how many were (see `JobStore.revoke`).
 
     ``wanted`` says ``task``, ``queue``, ``key`` or ``workflow``, or several of them: all have to
@@ -42,19 +44,19 @@ def revoke_where(store: JobStore, wanted: JobFilter, *, terminate: bool = False)
     count = 0
     if terminate:  # also those that were asked before, but not to be ended by force
         running = msgspec.structs.replace(wanted, states=(JobState.RUNNING,), limit=MOST_RUNNING)
-        count += sum(store.revoke([job.id for job in store.find(running)], terminate=True))
+        count += sum(store.revoke([job.id for job in store.find(running)], terminate=True, by=by))
     page = msgspec.structs.replace(wanted, states=OPEN, stopping=False, limit=BATCH, after=None)
-    while revoked := _revoke_pages(store, page, terminate=terminate):
+    while revoked := _revoke_pages(store, page, terminate=terminate, by=by):
         count += revoked
     return count
 
 
-def _revoke_pages(store: JobStore, page: JobFilter, *, terminate: bool) -> int:
+def _revoke_pages(store: JobStore, page: JobFilter, *, terminate: bool, by: str) -> int:
     """Once through the store: an end that comes too early, because the last job of a page was
     deleted meanwhile, is made good by the next time."""
     count = 0
     while found := store.find(page):
         ids = [job.id for job in found]
-        count += sum(store.revoke(ids, terminate=terminate))
+        count += sum(store.revoke(ids, terminate=terminate, by=by))
         page = msgspec.structs.replace(page, after=ids[-1])
     return count

@@ -190,7 +190,8 @@ def _running(job: JobRecord, situation: Situation) -> list[Finding]:
         text = f"{job.worker} let its lease end {in_words(now - until)} ago"
         findings.append(Finding("lease_over", f"{text}; the next worker to look takes it over"))
     if job.cancel_requested:
-        findings.append(Finding("cancel_requested", "it was revoked and has been asked to stop"))
+        text = f"it was revoked{_by(job)} and has been asked to stop"
+        findings.append(Finding("cancel_requested", text))
     if holder is None:
         text = f"{job.worker} is not registered any more: it ended without giving the job back"
         findings.append(Finding("worker_gone", text))
@@ -218,11 +219,15 @@ def _failed(job: JobRecord, situation: Situation) -> list[Finding]:
     return [Finding("dead", f"{text}; to run it again: taskmq dlq replay {job.id}")]
 
 
+def _by(job: JobRecord) -> str:
+    return f" by {job.revoked_by}" if job.revoked_by else ""
+
+
 def _ended(code: str, text: str) -> Callable[[JobRecord, Situation], list[Finding]]:
     def told(job: JobRecord, situation: Situation) -> list[Finding]:
         ended = job.finished_at
         when = "" if ended is None else f" {in_words(situation.now - ended)} ago"
-        return [Finding(code, text.format(when=when))]
+        return [Finding(code, text.format(when=when, by=_by(job)))]
 
     return told
 
@@ -235,7 +240,7 @@ _BY_STATE: dict[JobState, Callable[[JobRecord, Situation], list[Finding]]] = {
     JobState.SUCCEEDED: _ended("succeeded", "it succeeded{when}"),
     JobState.FAILED: _failed,
     JobState.EXPIRED: _ended("expired", "it expired{when}, before a worker could start it"),
-    JobState.REVOKED: _ended("revoked", "it was revoked{when}"),
+    JobState.REVOKED: _ended("revoked", "it was revoked{by}{when}"),
     JobState.SKIPPED: _ended(
         "skipped", "it was skipped{when}: a job that it needed did not succeed"
     ),

@@ -121,6 +121,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     stopping: bool | None = None
     """``True``: only jobs that were asked to stop (``cancel_requested``)."""
+    revoked: bool | None = None
+    """``True``: only jobs that somebody revoked (``revoked_at``), whatever became of them."""
     ids: tuple[str, ...] = ()
     after: str | None = None
     """Continue behind this job id (paging); nothing follows an id that the store does not know."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .control import whoami
 from .conversion import convert
 from .errors import (
     JobExpired,
@@ -77,6 +78,8 @@ class Result(Generic[R]):
             "runtime": None if started is None or finished is None else finished - started,
             "parked_reason": record.parked_reason,
             "dead_reason": record.dead_reason,
+            "revoked_by": record.revoked_by,
+            "revoked_at": record.revoked_at,
         }
 
     def wait(self, timeout: float | None = None) -> JobState:
@@ -104,14 +107,15 @@ class Result(Generic[R]):
         """`wait` for asyncio callers, through a thread."""
         return (await self._afinished(timeout)).state
 
-    def revoke(self, *, terminate: bool = False) -> bool:
+    def revoke(self, *, terminate: bool = False, by: str | None = None) -> bool:
         """Take the job out: it will not start, and is asked to stop if it runs. False if it is
-        finished or unknown.
+        finished or unknown. ``by`` says to people who wanted it; ``user@host`` unless given.
 
         With ``terminate`` its process is killed if it runs in one that can be: in a child of the
         processes pool. Elsewhere the task is asked, as without.
         """
-        return self.app.transport.revoke([self.id], terminate=terminate)[0]
+        author = whoami() if by is None else by
+        return self.app.transport.revoke([self.id], terminate=terminate, by=author)[0]
 
     def forget(self) -> bool:
         """Delete the finished job and its value from the store; false if there was none."""

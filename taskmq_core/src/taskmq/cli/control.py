@@ -1,4 +1,4 @@
-"""Commands that decide what runs: ``pause``, ``resume``, ``revoke``."""
+"""Commands that decide what runs: ``pause``, ``resume``, ``revoke``; and who decided."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 
 from taskmq import App, ConfigError
 from taskmq.checks import nearest
+from taskmq.control import whoami
 from taskmq.diagnose import in_words
 
 from .admin import confirm
 from .apps import open_store
 from .exits import CommandFailed, Exit
+from .job import as_document
 from .output import Printer
 from .values import counted
 
-__all__ = ["pause", "resume", "revoke"]
+__all__ = ["pause", "resume", "revoke", "revoked"]
 
 
 def pause(arguments: argparse.Namespace) -> int:
@@ -63,7 +65,7 @@ def revoke(arguments: argparse.Namespace) -> int:
     app, printer = open_store(arguments), Printer()
     terminate: bool = arguments.terminate
     if arguments.jobs:
-        answers = app.transport.revoke(arguments.jobs, terminate=terminate)
+        answers = app.transport.revoke(arguments.jobs, terminate=terminate, by=whoami())
         for job_id, done in zip(arguments.jobs, answers, strict=True):
             printer.line(f"{job_id} {'revoked' if done else 'is finished or unknown'}")
         return Exit.OK if all(answers) else Exit.FAILED
@@ -71,4 +73,31 @@ def revoke(arguments: argparse.Namespace) -> int:
     risk = "this takes jobs out for good"
     confirm(arguments, f"Revoke every unfinished job of {what}?", risk)
     printer.line(f"{counted(app.revoke(**given, terminate=terminate), 'job')} revoked")
+    return Exit.OK
+
+
+def revoked(arguments: argparse.Namespace) -> int:
+    """List what was revoked, by whom and when."""
+    app = open_store(arguments)
+    printer, now = Printer(timezone=app.config.timezone), app.clock.now()
+    wanted = {name: getattr(arguments, name) for name in ("task", "queue", "key", "workflow")}
+    limit: int = arguments.limit
+    jobs = app.revoked(**wanted, limit=limit + 1)
+    if arguments.json:
+        printer.json([as_document(job) for job in jobs[:limit]])
+        return Exit.OK
+    rows = [
+        (
+            job.id,
+            job.task,
+            job.queue,
+            job.state,
+            job.revoked_by or "",
+            "" if job.revoked_at is None else f"{in_words(now - job.revoked_at)} ago",
+        )
+        for job in jobs[:limit]
+    ]
+    printer.table(("ID", "TASK", "QUEUE", "STATE", "BY", "WHEN"), rows)
+    if len(jobs) > limit:
+        printer.line(f"  (the first {limit}; --limit shows more)")
     return Exit.OK

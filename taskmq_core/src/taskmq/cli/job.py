@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ def show_facts(job: JobRecord, printer: Printer, now: float) -> None:
             "worker": job.worker,
             "parked": job.parked_reason,
             "dead": job.dead_reason,
+            "revoked": _revoked(job, instant),
             "workflow": job.workflow,
             "result": "" if job.result is None else shorten(payload_text(job.result)),
         }
@@ -84,6 +86,10 @@ def as_document(job: JobRecord) -> dict[str, Any]:
     if result is not None and job.result is not None:
         result["value"] = payload_text(job.result)
     return {**document, "envelope": envelope, "result": result}
+
+
+def _revoked(job: JobRecord, instant: Callable[[float | None], str]) -> str:
+    return "" if job.revoked_at is None else f"by {job.revoked_by}, {instant(job.revoked_at)}"
 
 
 def _envelope(data: bytes) -> Envelope | None:

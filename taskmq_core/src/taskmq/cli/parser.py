@@ -282,8 +282,7 @@ def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser
     )
     revoke.add_argument("jobs", metavar="ID", nargs="*")
     _selection(revoke)
-    revoke.add_argument("--key", help="only with this idempotency key")
-    revoke.add_argument("--workflow", metavar="ID", help="only of this workflow")
+    _further_selection(revoke)
     revoke.add_argument("--terminate", action="store_true", help="end by force what runs")
     _yes_argument(revoke)
 
@@ -297,6 +296,17 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     )
     _selection(listing)
     listing.add_argument("--limit", type=_count, default=50, metavar="N")
+    revoked = add(
+        commands,
+        "revoked",
+        control.revoked,
+        "list what was revoked, by whom and when",
+        "taskmq revoked --task shop.send",
+    )
+    _selection(revoked)
+    _further_selection(revoked)
+    revoked.add_argument("--limit", type=_count, default=50, metavar="N")
+    _json_argument(revoked)
     _json_argument(listing)
     show = add(
         actions,
@@ -350,6 +360,11 @@ def _yes_argument(parser: argparse.ArgumentParser) -> None:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
+def _further_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", help="only with this idempotency key")
+    parser.add_argument("--workflow", metavar="ID", help="only of this workflow")
+
+
         raise argparse.ArgumentTypeError(f"wants names such as email,default, got {text!r}")
     return names
 

@@ -168,3 +168,15 @@ def jobs_are_found_by_key_workflow_and_whether_they_stop(subject: Subject) -> No
     equal(found(key="k", workflow="w"), [], "found by both")
     equal(found(stopping=True), [keyed], "found that stop")
     equal(found(stopping=False), [node], "found that do not")
+
+
+@case()
+def jobs_are_found_by_whether_somebody_revoked_them(subject: Subject) -> None:
+    """Also those that still run, or that ended in another way after all."""
+    running, done, queued, other = subject.add_many(4)
+    deliveries = subject.hold([running, done])
+    subject.transport.revoke([queued, running, done], by="ann")
+    subject.done(Ack(deliveries[1]))
+    found = subject.transport.find(JobFilter(revoked=True))
+    equal([job.id for job in found], [running, done, queued], "found")
+    equal([job.id for job in subject.transport.find(JobFilter(revoked=False))], [other], "others")

@@ -120,6 +120,7 @@ def _matches(job: Job, wanted: JobFilter) -> bool:
         and (wanted.key is None or job.key == wanted.key)
         and (wanted.workflow is None or job.workflow == wanted.workflow)
         and (wanted.stopping is None or job.cancel_requested == wanted.stopping)
+        and (wanted.revoked is None or (job.revoked_at is not None) == wanted.revoked)
         and (wanted.dead is None or (job.dead_reason is not None) == wanted.dead)
         and (wanted.parked is None or (job.parked_reason is not None) == wanted.parked)
     )

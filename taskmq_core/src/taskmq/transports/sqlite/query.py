@@ -56,6 +56,8 @@ def _conditions(wanted: JobFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
         yield "in_workflow", (wanted.workflow,)
     if wanted.stopping is not None:
         yield "is_stopping" if wanted.stopping else "not_stopping", ()
+    if wanted.revoked is not None:
+        yield "is_revoked" if wanted.revoked else "not_revoked", ()
     if wanted.after is not None:
         yield "behind", (wanted.after,)
     if wanted.dead is not None:

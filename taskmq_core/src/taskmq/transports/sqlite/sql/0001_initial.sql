@@ -75,6 +75,7 @@ CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
 -- Only jobs with limits have a gate, and only while they are not finished. It says the phase as well,
 -- so that a change of phase leaves this index alone.
 CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, rank, seq) WHERE gate IS NOT NULL;
+CREATE INDEX jobs_revoked ON jobs (revoked_at) WHERE revoked_at IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
 -- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and

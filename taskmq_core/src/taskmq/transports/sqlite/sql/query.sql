@@ -47,6 +47,14 @@ jobs.cancel_requested > 0;
 -- A condition of a find.
 jobs.cancel_requested = 0;
 
+-- name: is_revoked
+-- A condition of a find. By index.
+jobs.revoked_at IS NOT NULL;
+
+-- name: not_revoked
+-- A condition of a find.
+jobs.revoked_at IS NULL;
+
 -- name: behind
 -- A condition of a find: later in the store than that job, which must be known.
 jobs.seq > (SELECT seq FROM jobs WHERE id = ?);
