@@ -59,12 +59,13 @@ class Session:
         on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
         hooks: Sequence[WorkerHook] = (),
         pace: Pace = REAL,
+        pools: Callable[[str, int, Setting], Pool] = make_pool,
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
         self._executor = Executor(app, worker=name, extend=self._extend)
         setting = Setting(app, config, name, hooks, self._executor)
         slots = config.concurrency if config.autoscale is None else config.autoscale[0]
-        self.pool = make_pool(config.pool, slots, setting)
+        self.pool = pools(config.pool, slots, setting)
         if config.autoscale is not None and not self.pool.has_children:
             raise ConfigError(f"autoscale wants the processes pool: {config.pool!r} cannot change")
         refuse_unsuited(app, self.pool, config)
