@@ -340,6 +340,7 @@ class App:
         key: str | None = None,
         workflow: str | None = None,
         terminate: bool = False,
+        by: str | None = None,
     ) -> int:
         """Take out every unfinished job that matches all of these; how many there were.
 
@@ -384,7 +385,6 @@ class App:
             with self._opening:  # two threads must not end up with two stores
                 if self._transport is None:
                     self._transport = self._open()
-        by: str | None = None,
         return self._transport
 
     def _open(self) -> Transport:

@@ -285,17 +285,6 @@ def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser
     _further_selection(revoke)
     revoke.add_argument("--terminate", action="store_true", help="end by force what runs")
     _yes_argument(revoke)
-
-
-def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    text = "list, show, replay and purge dead letters"
-    dlq = commands.add_parser("dlq", help=text, description=text, parents=[_common()])
-    actions = dlq.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
-    listing = add(
-        actions, "list", dead.list_letters, "list dead letters", "taskmq dlq list --queue email"
-    )
-    _selection(listing)
-    listing.add_argument("--limit", type=_count, default=50, metavar="N")
     revoked = add(
         commands,
         "revoked",
@@ -307,6 +296,17 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     _further_selection(revoked)
     revoked.add_argument("--limit", type=_count, default=50, metavar="N")
     _json_argument(revoked)
+
+
+def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "list, show, replay and purge dead letters"
+    dlq = commands.add_parser("dlq", help=text, description=text, parents=[_common()])
+    actions = dlq.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    listing = add(
+        actions, "list", dead.list_letters, "list dead letters", "taskmq dlq list --queue email"
+    )
+    _selection(listing)
+    listing.add_argument("--limit", type=_count, default=50, metavar="N")
     _json_argument(listing)
     show = add(
         actions,
@@ -349,6 +349,11 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", help="only of this task")
 
 
+def _further_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", help="only with this idempotency key")
+    parser.add_argument("--workflow", metavar="ID", help="only of this workflow")
+
+
 def _json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
@@ -360,11 +365,6 @@ def _yes_argument(parser: argparse.ArgumentParser) -> None:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-def _further_selection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--key", help="only with this idempotency key")
-    parser.add_argument("--workflow", metavar="ID", help="only of this workflow")
-
-
         raise argparse.ArgumentTypeError(f"wants names such as email,default, got {text!r}")
     return names
 
