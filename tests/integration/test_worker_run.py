@@ -73,7 +73,7 @@ def test_run_until_idle_runs_what_tasks_submit(app: App) -> None:
 @pytest.mark.parametrize("pool", ["solo", "threads"])
 def test_run_until_idle_with_a_clock_that_stands_still(pool: str) -> None:
     clock = FakeClock()
-    app = App(Config(transport="memory://", pool=pool), clock=clock)  # type: ignore[arg-type]
+    app = App(Config(transport="memory://", pool=pool), clock=clock)
 
     @app.task
     def echo(number: int) -> int:

@@ -41,7 +41,7 @@ def test_every_setting_with_its_default_and_variable() -> None:
     variables = {name: variable for variable, name in Config.environment_variables().items()}
     for name, (default, variable) in rows.items():
         value = fields[name]
-        expected = "none" if value == {} else words.get(value, value)
+        expected = "none" if value in ({}, ()) else words.get(value, value)
         if name in adaptive:
             expected = "adaptive"
         shown = f"{expected:g}" if isinstance(expected, float) else str(expected)

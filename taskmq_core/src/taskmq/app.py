@@ -19,6 +19,7 @@ from .codec import BUILT_IN, Codec, CodecRegistry
 from .config import Config
 from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
+from .demands import refuse_jobs, refuse_program, refuse_required
 from .eager import EagerRunner, LeapingClock
 from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
 from .errors import ConfigError, DecodeError, MalformedEnvelope, SoftTimeLimit, TransportError
@@ -26,7 +27,7 @@ from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .flow import flow_of
 from .hooks import WorkerHook
 from .ids import new_id
-from .plugins import open_transport
+from .plugins import PREFIX, Plugins
 from .policy import TaskPolicy
 from .records import JobFilter, JobRecord, PausedQueue
 from .registry import Registry
@@ -77,13 +78,16 @@ class App:
         self.config = config or Config.from_env()
         self.clock: Clock = clock or SystemClock()
         self.tasks = Registry()
-        self.codecs = CodecRegistry(self.config.serializer)
+        self.plugins = Plugins()
+        """What it has from outside: see `load_plugins`."""
+        self.codecs = CodecRegistry(self.config.serializer, self.plugins.make_codec)
         self.emitter = Emitter()
         self.hooks: list[WorkerHook] = []
         """Told of every worker of this app, before the worker's own hook."""
         self.dead_letters = DeadLetterBox(self)
         self._include = list(include)
         self._transport = transport
+        self._given = transport is not None
         self._opening = threading.Lock()
         self._no_transport = ""
         self._eager: EagerRunner | None = None
@@ -92,7 +96,10 @@ class App:
                 raise ConfigError("eager=True runs jobs in a store of its own: pass no transport=")
             self.clock = leaping = LeapingClock(self.clock)
             self._eager = EagerRunner(self, leaping)
-        self._event_lines: JsonLinesSink | None = None
+        self._configured_sink: EventSink | None = None
+        self.load_plugins(*self.config.plugins)
+        if transport is not None:
+            refuse_required(self.config.require, self.store_name, transport.capabilities)
         self.write_events(self.config.events)
 
     # -- defining tasks ----------------------------------------------------------------------
@@ -171,9 +178,13 @@ class App:
             self.include(found.name)
 
     def load(self) -> None:
-        """Import the modules given as ``include=``; once. A worker calls it when it starts."""
+        """Import the modules given as ``include=``, once, and find the codecs that tasks name.
+        A worker calls it when it starts. Raises `ConfigError`."""
         self.include(*self._include)
         self._include = []  # only now: after a failure the next call fails as well
+        for task in self.tasks:
+            if task.policy.codec is not None:
+                self.codecs.want(task.policy.codec)
 
     def queues(self) -> tuple[str, ...]:
         """Every queue that the app knows of: the default one, the declared, those of its tasks."""
@@ -207,14 +218,27 @@ class App:
         """Tell ``hook`` of every worker that runs this app's jobs, and of its children."""
         self.hooks.append(hook)
 
-    def write_events(self, where: Literal["none", "stdout", "stderr"]) -> None:
-        """Write events as JSON lines there from now on, instead of where ``config.events`` said."""
-        if self._event_lines is not None:
-            self.emitter.remove(self._event_lines)
-            self._event_lines = None
-        if where != "none":
-            self._event_lines = JsonLinesSink(getattr(sys, where))
-            self.add_sink(self._event_lines)
+    def load_plugins(self, *modules: str | ModuleType) -> None:
+        """Load plugins that are not installed as such, once for each: modules that have a
+        ``register(plugins)``, or their names. Raises `ConfigError`.
+
+        >>> app.load_plugins("mycompany.queues")
+        """
+        self.plugins.load(*modules)
+
+    def write_events(self, where: str) -> None:
+        """Write events as JSON lines to ``stdout`` or ``stderr`` from now on, or tell the sink
+        ``plugin:NAME`` of them, instead of what ``config.events`` said; or ``none``."""
+        if self._configured_sink is not None:
+            self.emitter.remove(self._configured_sink)
+            self._configured_sink = None
+        if where == "none":
+            return
+        if where.startswith(PREFIX):
+            self._configured_sink = self.plugins.make_sink(where)
+        else:
+            self._configured_sink = JsonLinesSink(getattr(sys, where))
+        self.add_sink(self._configured_sink)
 
     # -- submitting --------------------------------------------------------------------------
 
@@ -226,6 +250,7 @@ class App:
         """Store jobs of any tasks of this app, all or none, in order, in one round trip."""
         now = self.clock.now()
         sealed = [self.seal(call, now) for call in calls]
+        refuse_jobs(sealed, self.store_name, self.transport.capabilities)
         if self._eager is not None:
             stored = self.transport.enqueue(sealed)  # nobody else would make room
         else:
@@ -390,7 +415,30 @@ class App:
     def _open(self) -> Transport:
         if self._eager is not None:
             return self._eager.open()
-        return open_transport(self.config.transport, clock=self.clock)
+        transport = self.plugins.open_transport(self.config.transport, clock=self.clock)
+        try:
+            refuse_required(self.config.require, self.store_name, transport.capabilities)
+        except ConfigError:
+            transport.close()
+            raise
+        return transport
+
+    @property
+    def store_name(self) -> str:
+        """What to call its store in a message: the scheme of its URL, for a URL may have a
+        password, or the class of a transport that was given."""
+        if self._eager is not None:
+            return "memory:// (eager)"
+        if self._given:
+            return type(self._transport).__name__
+        return self.config.transport.partition("://")[0] + "://"
+
+    def check_needs(self) -> None:
+        """See that the store can do what the app's tasks and queues need. A worker calls it when
+        it starts; jobs are checked when they are submitted. Raises `ConfigError`, and
+        `TransportError` if the store cannot be opened."""
+        has = self.transport.capabilities
+        refuse_program(self.tasks, self.config.queues, self.store_name, has)
 
     def deny_transport(self, reason: str) -> None:
         """Let every use of the store raise a `TransportError` with ``reason``: in a child process

@@ -52,7 +52,13 @@ class Codec(Protocol):
 class CodecRegistry:
     """The codecs and own types that one app knows. Not global: each app has its own."""
 
-    def __init__(self, serializer: Literal["msgspec", "json"] = "msgspec") -> None:
+    def __init__(
+        self,
+        serializer: Literal["msgspec", "json"] = "msgspec",
+        discover: Callable[[str], Codec | None] | None = None,
+    ) -> None:
+        """``discover`` finds a codec that a task or a call names and nobody registered."""
+        self._discover = discover
         self._types: dict[type, tuple[str, Callable[[Any], Any]]] = {}
         self._decoders: dict[str, Callable[[Any], Any]] = {}
         self._codecs: dict[str, Codec] = {}
@@ -70,6 +76,21 @@ class CodecRegistry:
         if codec.name in BUILT_IN or codec.name in self._codecs:
             raise ConfigError(f"codec {codec.name!r} is registered already")
         self._codecs[codec.name] = codec
+
+    def want(self, name: str) -> None:
+        """See to it that a codec which the program itself names is there. Raises `ConfigError`.
+
+        A name in a message never gets this far: whoever can write to the store must not choose
+        what is imported here.
+        """
+        if name in BUILT_IN or name in self._codecs:
+            return
+        found = None if self._discover is None else self._discover(name)
+        if found is None:
+            raise ConfigError(f"codec {name!r} is not registered in this app")
+        if found.name != name:
+            raise ConfigError(f"the codec for {name!r} calls itself {found.name!r}")
+        self.register(found)
 
     def register_type(
         self,
@@ -105,11 +126,12 @@ class CodecRegistry:
         """
         try:
             if codec is not None and codec not in BUILT_IN:
+                self.want(codec)
                 return codec, [self._encode_custom(codec, value) for value in values]
             return self._encode_json(values)
         except EncodeError:
             raise
-        except DecodeError as error:
+        except (ConfigError, DecodeError) as error:
             raise EncodeError(str(error)) from None
         except Exception as error:
             raise EncodeError(f"cannot encode: {error}") from error

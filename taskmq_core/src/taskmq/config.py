@@ -43,6 +43,19 @@ T = TypeVar("T")
 PREFIX = "TASKMQ_"
 TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
 TRUTH |= {"off": False}
+CAPABILITIES = (
+    "durable",
+    "shared",
+    "global_priority",
+    "fifo",
+    "weighted_turns",
+    "dependencies",
+    "wakeups",
+    "limits",
+    "capacity",
+    "fair_turns",
+)
+"""What ``require`` may name: the fields of `taskmq.transport.Capabilities` that are true or not."""
 NOT_SETTINGS = re.compile(r"APP|DEBUG|CELERY_.*|(SERVICE|PORT)(_.*)?")
 """Other names behind the prefix: those of the command line, those of taskmq-celery, and what
 Kubernetes sets in every container beside a service that is called ``taskmq``."""
@@ -109,7 +122,8 @@ class Config:
     """Declared queues; a queue that is not declared exists all the same, with weight 1."""
     concurrency: int = 4
     """Slots of a worker: how many jobs it runs at once."""
-    pool: Literal["solo", "threads", "processes", "asyncio"] = "threads"
+    pool: str = "threads"
+    """``solo``, ``threads``, ``processes``, ``asyncio``, or ``plugin:NAME``."""
     event_loop: Literal["asyncio", "uvloop"] = "asyncio"
     """Whose loop the asyncio pool runs; ``uvloop`` has to be installed."""
     unsupported_limits: Literal["refuse", "warn"] = "refuse"
@@ -143,10 +157,16 @@ class Config:
     max_message_bytes: int = 256 * 1024
     timezone: str = "UTC"
     log_format: Literal["json", "pretty"] = "pretty"
-    events: Literal["none", "stdout", "stderr"] = "none"
-    """Where events are written as JSON lines, beside the sinks that the app adds."""
+    events: str = "none"
+    """Where events are written as JSON lines, beside the sinks that the app adds: ``none``,
+    ``stdout``, ``stderr``; or the sink that is told of them, ``plugin:NAME``."""
     eager: bool = False
     """Run jobs in the calling thread when they are submitted. For tests of task logic."""
+    plugins: tuple[str, ...] = ()
+    """Modules with plugins that are loaded with the app (`taskmq.plugins`)."""
+    require: tuple[str, ...] = ()
+    """Capabilities that the store has to have (`taskmq.transport.Capabilities`), e.g.
+    ``("durable", "shared")``: with another one, nothing starts and nothing is submitted."""
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -212,6 +232,8 @@ def _parse(variable: str, text: str, hint: str) -> Any:
             return TRUTH[text.strip().lower()]
         if hint == "float":
             return float(text)
+        if hint.startswith("tuple[str"):
+            return tuple(part.strip() for part in text.split(",") if part.strip())
         if hint.startswith("tuple"):
             return tuple(int(part) for part in text.split(","))  # e.g. 2,8
         if hint.startswith("int"):
@@ -249,6 +271,30 @@ def _autoscale(name: str, value: object) -> None:
         raise ConfigError(f"{name}: least ({least}) must not exceed most ({most})")
 
 
+def _built_in_or_plugin(*choices: str) -> Check:
+    built_in = one_of(*choices, "plugin:NAME")
+
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, str) or not value.startswith("plugin:") or len(value) < 8:
+            built_in(name, value)
+
+    return check
+
+
+def _names(name: str, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise ConfigError(f"{name} must be a tuple of names, got {value!r}")
+    for each in value:
+        name_of(name, each)
+
+
+def _capabilities(name: str, value: object) -> None:
+    if not isinstance(value, tuple):
+        raise ConfigError(f"{name} must be a tuple of capabilities, got {value!r}")
+    for each in value:
+        one_of(*CAPABILITIES)(name, each)
+
+
 def _url(name: str, value: object) -> None:
     if not isinstance(value, str) or "://" not in value:
         raise ConfigError(
@@ -280,7 +326,7 @@ _CHECKS: dict[str, Check] = {
     "default_queue": name_of,
     "queues": _queues,
     "concurrency": count,
-    "pool": one_of("solo", "threads", "processes", "asyncio"),
+    "pool": _built_in_or_plugin("solo", "threads", "processes", "asyncio"),
     "event_loop": one_of("asyncio", "uvloop"),
     "unsupported_limits": one_of("refuse", "warn"),
     "start_method": optional(one_of("fork", "forkserver", "spawn")),
@@ -299,6 +345,8 @@ _CHECKS: dict[str, Check] = {
     "max_message_bytes": count,
     "timezone": _zone,
     "log_format": one_of("json", "pretty"),
-    "events": one_of("none", "stdout", "stderr"),
+    "events": _built_in_or_plugin("none", "stdout", "stderr"),
     "eager": boolean,
+    "plugins": _names,
+    "require": _capabilities,
 }

@@ -18,7 +18,7 @@ from taskmq.checks import nearest
 
 from .exits import CommandFailed, Exit
 
-__all__ = ["explain_import", "load_app", "open_app", "open_store"]
+__all__ = ["explain_import", "load_app", "open_app", "open_store", "plugins_of"]
 
 HOW = "pass --app module:attribute or set TASKMQ_APP"
 
@@ -29,6 +29,7 @@ def open_app(arguments: argparse.Namespace) -> App:
     if not spec:
         raise ConfigError(f"which app? {HOW}, e.g. --app tasks:app for `app` in tasks.py")
     app = load_app(spec)
+    app.load_plugins(*plugins_of(arguments))
     with explain_import(spec):
         app.load()
     return app
@@ -39,12 +40,26 @@ def open_store(arguments: argparse.Namespace) -> App:
     one that `open_app` finds. Raises `ConfigError`."""
     spec = _spec(arguments)
     if arguments.transport:
-        return App(Config.from_env(transport=arguments.transport))
+        plugins = plugins_of(arguments)
+        return App(Config.from_env(transport=arguments.transport, plugins=plugins))
     if spec:
         return open_app(arguments)
     if os.environ.get("TASKMQ_TRANSPORT"):
-        return App(Config.from_env())
+        return App(Config.from_env(plugins=plugins_of(arguments)))
     raise ConfigError(f"which store? {HOW}, or pass --transport URL or set TASKMQ_TRANSPORT")
+
+
+def plugins_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The plugins of ``TASKMQ_PLUGINS`` and ``--plugins``: where a program runs decides on them,
+    whatever its own configuration says. The current directory is on the path."""
+    _import_from_here()
+    named = (*Config.from_env().plugins, *(getattr(arguments, "plugins", None) or ()))
+    return tuple(dict.fromkeys(named))
+
+
+def _import_from_here() -> None:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def _spec(arguments: argparse.Namespace) -> str:
@@ -63,8 +78,7 @@ def load_app(spec: str) -> App:
     if not name or name.endswith(".py") or "/" in name:
         hint = Path(name).stem or "tasks"
         raise ConfigError(f"{spec!r} is no app path: write a module's name, e.g. {hint}:app")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    _import_from_here()
     with explain_import(name):
         module = importlib.import_module(name)
     return _app_in(module, name, path or "app")

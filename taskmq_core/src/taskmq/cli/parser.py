@@ -163,6 +163,13 @@ def _common(*, top: bool = False) -> argparse.ArgumentParser:
         **default,
     )
     group.add_argument(
+        "--plugins",
+        type=_names,
+        metavar="MODULES",
+        help="plugins to load first, e.g. mycompany.queues (or TASKMQ_PLUGINS)",
+        **default,
+    )
+    group.add_argument(
         "--traceback", action="store_true", help="show where an error comes from", **default
     )
     return parser
@@ -173,14 +180,18 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
         "-Q", "--queues", type=_names, metavar="NAMES", help="queues to serve, e.g. email,default"
     )
     parser.add_argument("-c", "--concurrency", type=int, metavar="N", help="jobs at once")
-    parser.add_argument("-P", "--pool", metavar="POOL", help="solo, threads, processes or asyncio")
+    parser.add_argument(
+        "-P", "--pool", metavar="POOL", help="solo, threads, processes, asyncio or plugin:NAME"
+    )
     _children_arguments(parser)
     parser.add_argument("-n", "--name", help="the worker's name, for people")
     parser.add_argument(
         "--until-idle", "--once", action="store_true", help="end when nothing is left to do now"
     )
     parser.add_argument(
-        "--events", choices=("stdout", "stderr", "none"), help="write events as JSON lines there"
+        "--events",
+        metavar="WHERE",
+        help="write events as JSON lines to stdout or stderr, or tell plugin:NAME; or none",
     )
     parser.add_argument("--log-level", choices=LEVELS, default=log_level, metavar="LEVEL")
     parser.add_argument("--log-format", choices=("json", "pretty"), metavar="FORMAT")

@@ -66,8 +66,8 @@ def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) 
     logs.configure(arguments.log_level, format=log_format, stream=sys.stderr, color=color)
     app.add_sink(logs.LogSink())
     if arguments.events is not None:
-        app.write_events(arguments.events)
-    config = app.config.replace(**_settings(app, arguments))
+        app.write_events(app.config.replace(events=arguments.events).events)
+    config = app.config.replace(**_settings(app, arguments), plugins=tuple(app.plugins.loaded))
     caretaker = Caretaker(
         ServiceManager.from_env(),
         grace=config.shutdown_timeout,
@@ -117,7 +117,9 @@ def _unread_variables(config: Config) -> list[str]:
         f"{variable} has no effect: the app sets its Config itself ({name}="
         f"{getattr(config, name)!r}); Config.from_env(...) would read it"
         for variable, name in Config.environment_variables().items()
-        if variable in os.environ and getattr(environment, name) != getattr(config, name)
+        if name != "plugins"  # the command line loads them
+        and variable in os.environ
+        and getattr(environment, name) != getattr(config, name)
     ]
 
 

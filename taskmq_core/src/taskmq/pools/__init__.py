@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable
 
 from taskmq.errors import ConfigError
+from taskmq.plugins import PREFIX
 
 from .aio import AsyncioPool
 from .base import Done, Execute, Pool, RunningJob, Setting
@@ -35,6 +36,8 @@ def make_pool(kind: str, concurrency: int, setting: Setting | None = None) -> Po
 
     ``setting`` is for pools that need to know more of what they run.
     """
+    if kind.startswith(PREFIX) and setting is not None:
+        return _plugged(kind, concurrency, setting)
     if kind == PROCESSES and setting is not None:
         return _process_pool(concurrency, setting)
     if kind == ASYNCIO and setting is not None and setting.executor is not None:
@@ -57,6 +60,18 @@ def _event_loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
         ) from None
     factory: Callable[[], asyncio.AbstractEventLoop] = module.new_event_loop
     return factory
+
+
+def _plugged(kind: str, concurrency: int, setting: Setting) -> Pool:
+    make = setting.app.plugins.pool_factory(kind)
+    try:
+        pool: Pool = make(concurrency, setting)
+    except ConfigError:
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"pool {kind!r} cannot be made: {text}") from error
+    return pool
 
 
 def _process_pool(concurrency: int, setting: Setting) -> Pool:

@@ -77,6 +77,7 @@ def settle(hello: Hello) -> Site:
     sys.path[:] = hello.path
     module, _, attribute = hello.spec.partition(":")
     app = getattr(importlib.import_module(module), attribute)
+    app.load_plugins(*hello.config.plugins)
     app.load()
     level = logging.getLevelName(hello.log_level)
     logs.configure(level, format=hello.config.log_format, stream=sys.stderr)
