@@ -1,0 +1,214 @@
+"""One connection to the broker, with one channel: what kombu's transports have in common.
+
+Neither kombu nor py-amqp is safe to use from several threads: a link belongs to one thread, or to
+whoever holds its owner's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from amqp import spec
+from kombu.connection import Connection
+
+from taskmq.errors import ConfigError
+
+from .options import GENERIC, Options
+
+__all__ = ["Broker", "Link"]
+
+TLS_NAMES = {"ca": "ca_certs", "cert": "certfile", "key": "keyfile"}
+UPWARDS = frozenset({"mongodb"})
+DOWNWARDS = frozenset({"redis", "rediss", "sentinel"})
+"""Of kombu's other transports those that have priorities, 0 to 9, of which the most urgent is 9, or
+0. Kombu itself does not say."""
+MOST_AT_ONCE = 512
+"""How many messages are taken from the socket before anything else is looked at."""
+STEP = 0.05
+"""Seconds for which a broker without a socket to watch is asked for messages, each time."""
+
+
+class Broker:
+    """Opens links to the broker of some options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.is_amqp = options.is_amqp
+        if not self.is_amqp:
+            _check_known(options)
+        self.where = options.where
+
+    def open(self, *, heartbeat: float, on_blocked: Callable[[bool], None] | None = None) -> Link:
+        """Connect; bounded by ``connect_timeout``. Raises whatever the driver raises.
+
+        ``on_blocked`` hears when the broker stops to take messages (true), and when it goes on.
+        """
+        options = self.options
+        forwarded: dict[str, Any] = dict(options.forwarded)
+        if self.is_amqp:
+            forwarded |= {
+                "read_timeout": options.connect_timeout,
+                "write_timeout": options.publish_timeout,
+                "login_method": "PLAIN",
+                "client_properties": {"connection_name": f"taskmq {options.namespace}"},
+            }
+            if on_blocked is not None:
+                forwarded["on_blocked"] = lambda *_: on_blocked(True)
+                forwarded["on_unblocked"] = lambda *_: on_blocked(False)
+        connection = Connection(
+            options.broker,
+            connect_timeout=options.connect_timeout,
+            heartbeat=heartbeat,
+            ssl=self._tls(),
+            transport_options=forwarded,
+        )
+        return Link(connection, is_amqp=self.is_amqp, timeout=options.publish_timeout)
+
+    @property
+    def delays(self) -> bool:
+        """Whether it can hold a message back: time to live and dead-letter exchange."""
+        return self.is_amqp
+
+    @property
+    def top_priority(self) -> int:
+        """The most urgent priority of a message; 0 where there are none."""
+        if self.is_amqp:
+            return self.options.max_priority
+        return 9 if self._scheme in (*UPWARDS, *DOWNWARDS) else 0
+
+    def priority_of(self, priority: int) -> int:
+        """The engine's -9 to 9 as the broker counts, in order."""
+        top = self.top_priority
+        level = max(0, min(top, round((priority + 9) * top / 18)))
+        return top - level if self._scheme in DOWNWARDS else level
+
+    @property
+    def _scheme(self) -> str:
+        return urlsplit(self.options.broker).scheme
+
+    def _tls(self) -> Any:
+        if self._scheme != "amqps":
+            return None
+        named = {TLS_NAMES[name]: path for name, path in self.options.tls.items()}
+        host = urlsplit(self.options.broker).hostname
+        return {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": host, **named}
+
+
+def _check_known(options: Options) -> None:
+    try:
+        Connection(options.broker).get_transport_cls()
+    except (ImportError, KeyError) as error:
+        raise ConfigError(
+            f"{GENERIC}{options.where!r}: kombu cannot load this transport: {error}"
+        ) from error
+
+
+class Link:
+    """An open connection and its channel."""
+
+    def __init__(self, connection: Any, *, is_amqp: bool, timeout: float) -> None:
+        self._is_amqp = is_amqp
+        self._kombu = connection
+        self._transport = connection.transport
+        self._raw = self._transport.establish_connection()
+        if is_amqp:
+            self._socket.settimeout(timeout)  # of every answer that is waited for
+        try:
+            self.channel = self._transport.create_channel(self._raw)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- sending -----------------------------------------------------------------------------
+
+    def publish(
+        self, body: bytes, properties: dict[str, Any], exchange: str, routing_key: str
+    ) -> None:
+        """Send a message that comes back (``basic_return``) where no queue takes it."""
+        priority, headers = properties.pop("priority", 0), properties.pop("headers", None)
+        message = self.channel.prepare_message(
+            body,
+            priority=priority,
+            content_type=properties.pop("content_type"),
+            content_encoding="utf-8",
+            headers=headers,
+            properties=properties,
+        )
+        if self._is_amqp:
+            # basic_publish would look for answers before each message, with a system call or five.
+            values = (0, exchange, routing_key, True, False)
+            self.channel.send_method(spec.Basic.Publish, "Bssbb", values, message)
+        else:
+            self.channel.basic_publish(message, exchange=exchange, routing_key=routing_key)
+
+    # -- receiving ---------------------------------------------------------------------------
+
+    def drain(self, timeout: float) -> None:
+        """Handle one message or answer; raises ``TimeoutError`` where none comes."""
+        self._transport.drain_events(self._raw, timeout=timeout)
+
+    def drain_all(self, bell: int, timeout: float) -> None:
+        """Handle what comes, at least until ``timeout`` or until ``bell`` can be read."""
+        if not self._is_amqp:
+            with contextlib.suppress(TimeoutError):
+                self.drain(min(timeout, STEP))
+                for _ in range(MOST_AT_ONCE):
+                    self.drain(0.001)
+            return
+        waiter = select.poll()
+        waiter.register(bell, select.POLLIN)
+        waiter.register(self._socket, select.POLLIN)
+        if not self._has_pending() and not waiter.poll(timeout * 1000):
+            return
+        reader = select.poll()
+        reader.register(self._socket, select.POLLIN)
+        for _ in range(MOST_AT_ONCE):
+            if not self._has_pending() and not reader.poll(0):
+                return
+            with contextlib.suppress(TimeoutError):
+                self._raw.blocking_read(self._kombu.connect_timeout)
+
+    def heartbeat(self) -> None:
+        """Keep it alive, and notice that it is not. To be called twice in each interval."""
+        if self._is_amqp:
+            self._raw.heartbeat_tick(rate=2)
+
+    @property
+    def _socket(self) -> Any:
+        return self._raw.transport.sock
+
+    def _has_pending(self) -> bool:
+        """Whether TLS has read more than was asked for."""
+        pending = getattr(self._socket, "pending", None)
+        return pending is not None and pending() > 0
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Say goodbye, briefly; errors do not matter any more."""
+        if self._is_amqp:
+            with contextlib.suppress(Exception):
+                self._socket.settimeout(1.0)
+        with contextlib.suppress(Exception):
+            self._transport.close_connection(self._raw)
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the socket without a word."""
+        with contextlib.suppress(Exception):
+            self._raw.collect()
+
+    def abandon(self) -> None:
+        """In a child process: let go of the descriptor; the connection is the parent's."""
+        if not self._is_amqp:
+            return
+        with contextlib.suppress(Exception):
+            held: socket.socket = self._socket
+            os.close(held.detach())
