@@ -612,11 +612,11 @@ def test_that_a_job_started_is_told_before_how_it_ended(bench: MakeBench) -> Non
     assert aftermath is not None
     settle = aftermath.settle
 
-    def note_and_settle(*order: Any) -> None:
+    def note_and_settle(*order: Any, **named: Any) -> None:
         told.append([type(event).__name__ for event in sink.events])
-        settle(*order)
+        settle(*order, **named)
 
-    aftermath.settle = note_and_settle  # type: ignore[method-assign]  # tells from its own thread
+    aftermath.settle = note_and_settle  # type: ignore[method-assign]  # it tells from its own thread
     noop.submit()
     exit.submit()
     b.pool.submit(b.take())

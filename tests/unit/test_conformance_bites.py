@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from taskmq.clock import Clock
+from taskmq.documents import DocumentChange
 from taskmq.envelope import Sealed
 from taskmq.records import JobFilter, JobRecord, MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.testing.conformance import Status, cases, run
@@ -248,6 +249,14 @@ class PauseIsForgotten(MemoryTransport):
         return answer
 
 
+class WritesBlindly(MemoryTransport):
+    """A document is written over whatever is there."""
+
+    def _write(self, wanted: DocumentChange) -> bool:
+        found = self._store.documents.get(wanted.kind, {}).get(wanted.name)
+        return super()._write(change(wanted, expected=found and found.revision))
+
+
 class QuotasAreForgotten(Altered):
     """One queue may have all slots."""
 
@@ -371,8 +380,10 @@ class UnknownIdsAreInvented(MemoryTransport):
 class WakesTooLate(MemoryTransport):
     """A wait forgets what was signalled before it began."""
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        return _Deaf(super().listen(queues, jobs))
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        return _Deaf(super().listen(queues, jobs, kinds))
 
 
 class _Deaf:
@@ -434,6 +445,8 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (TurnsIgnoreWeights, "priority/turns_in_a_batch_follow_the_weights"),
     (TellsNobody, "maintenance/maintain_says_which_jobs_it_ended"),
     (TellsNobody, "workers/reclaim_from_a_worker_counts_like_an_ended_lease"),
+    (WritesBlindly, "documents/document_is_written_over_only_by_who_knows_it"),
+    (WritesBlindly, "documents/one_of_many_writers_wins"),
     (UnknownIdsAreInvented, "query/unknown_id_has_no_record"),
     (WakesTooLate, "listen/change_after_the_clear_is_not_missed"),
     (WorkersShareAJob, "reserve/reserved_job_has_one_holder"),

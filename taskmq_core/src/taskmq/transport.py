@@ -76,6 +76,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from .codec import Payload
+from .documents import Document, DocumentChange
 from .envelope import Sealed
 from .records import (
     Dropped,
@@ -96,6 +97,7 @@ __all__ = [
     "DeadLetters",
     "Defer",
     "Delivery",
+    "Documents",
     "Enqueued",
     "Exchange",
     "Expire",
@@ -361,8 +363,11 @@ class Reserver(Protocol):
     def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
         """What `extend` would say of each, without extending it. Cheap: it only reads."""
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        """A listener for new work on queues and for the end of jobs."""
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        """A listener for new work on queues, for the end of jobs, and for writes to documents of
+        some kinds."""
 
 
 @runtime_checkable
@@ -460,6 +465,19 @@ class QueueControl(Protocol):
 
 
 @runtime_checkable
+class Documents(Protocol):
+    """Small documents, by kind and name. They outlive every process, if the store does."""
+
+    def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        """Those of a kind, by name; only these ``names``, if given, where there are such."""
+
+    def write(self, changes: Sequence[DocumentChange]) -> list[bool]:
+        """Write documents, each only if it still is what the writer believes; which were. All in
+        one step, and each on its own: one that is refused does not keep another from being
+        written. Wakes whoever listens to their kinds."""
+
+
+@runtime_checkable
 class Transport(
     Producer,
     Reserver,
@@ -468,6 +486,7 @@ class Transport(
     WorkerRegistry,
     NamedLeases,
     QueueControl,
+    Documents,
     Protocol,
 ):
     """A whole store."""

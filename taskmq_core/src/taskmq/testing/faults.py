@@ -224,8 +224,10 @@ class FaultyTransport(TransportWrapper):
 
     # -- wake-ups that are lost ----------------------------------------------------------------
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        return _FaultyListener(super().listen(queues, jobs), self._plan)
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        return _FaultyListener(super().listen(queues, jobs, kinds), self._plan)
 
 
 class _FaultyListener:

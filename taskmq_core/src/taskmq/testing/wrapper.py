@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
 from taskmq.records import (
     JobFilter,
@@ -78,8 +79,10 @@ class TransportWrapper:
     def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
         return self.around("check", lambda: self.inner.check(deliveries))
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        return self.around("listen", lambda: self.inner.listen(queues, jobs))
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        return self.around("listen", lambda: self.inner.listen(queues, jobs, kinds))
 
     # -- what is stored ------------------------------------------------------------------------
 
@@ -140,6 +143,12 @@ class TransportWrapper:
 
     def paused(self) -> list[PausedQueue]:
         return self.around("paused", lambda: self.inner.paused())
+
+    def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        return self.around("documents", lambda: self.inner.documents(kind, names))
+
+    def write(self, changes: Sequence[DocumentChange]) -> list[bool]:
+        return self.around("write", lambda: self.inner.write(changes))
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         return self.around("maintain", lambda: self.inner.maintain(limit))

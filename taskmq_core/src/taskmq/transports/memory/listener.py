@@ -1,4 +1,4 @@
-"""Wake-ups: who wants to hear of which queues and jobs."""
+"""Wake-ups: who wants to hear of which queues, jobs and documents."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ class Signals:
     def __init__(self) -> None:
         self._by_queue: defaultdict[str, set[MemoryListener]] = defaultdict(set)
         self._by_job: defaultdict[str, set[MemoryListener]] = defaultdict(set)
+        self._by_kind: defaultdict[str, set[MemoryListener]] = defaultdict(set)
 
     def subscribe(self, listener: MemoryListener) -> None:
         for name in listener.queues:
             self._by_queue[name].add(listener)
         for job_id in listener.jobs:
             self._by_job[job_id].add(listener)
+        for kind in listener.kinds:
+            self._by_kind[kind].add(listener)
 
     def unsubscribe(self, listener: MemoryListener) -> None:
         for subscribers, names in (
             (self._by_queue, listener.queues),
             (self._by_job, listener.jobs),
+            (self._by_kind, listener.kinds),
         ):
             for name in names:
                 subscribers[name].discard(listener)
@@ -41,6 +45,10 @@ class Signals:
         for listener in self._by_job.get(job_id, ()):
             listener.wake()
 
+    def documents_changed(self, kind: str) -> None:
+        for listener in self._by_kind.get(kind, ()):
+            listener.wake()
+
 
 class MemoryListener:
     """A `taskmq.transport.Listener`, for one waiting thread.
@@ -54,10 +62,12 @@ class MemoryListener:
         self,
         queues: Sequence[str],
         jobs: Sequence[str],
+        kinds: Sequence[str],
         on_close: Callable[[MemoryListener], None],
     ) -> None:
         self.queues = frozenset(queues)
         self.jobs = frozenset(jobs)
+        self.kinds = frozenset(kinds)
         self._on_close = on_close
         self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
 

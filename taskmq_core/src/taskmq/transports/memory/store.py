@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from taskmq.documents import Document
 from taskmq.envelope import Sealed
 from taskmq.limits import concurrency_gate
 from taskmq.records import PausedQueue, WorkerRecord
@@ -56,6 +57,7 @@ class Store:
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
         self.paused: dict[str, PausedQueue] = {}
+        self.documents: dict[str, dict[str, Document]] = {}
         self.gates = GateIndex()
         self.fair = FairIndex()
         self.departures: list[Departure] = []

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from taskmq.clock import Clock
+from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
 from taskmq.errors import ConfigError
 from taskmq.records import (
@@ -161,8 +162,10 @@ class MemoryTransport:
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
     @_atomic
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        listener = MemoryListener(queues, jobs, self._stop_listening)
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        listener = MemoryListener(queues, jobs, kinds, self._stop_listening)
         self._store.signals.subscribe(listener)
         return listener
 
@@ -319,6 +322,29 @@ class MemoryTransport:
     @_atomic
     def paused(self) -> list[PausedQueue]:
         return [pause for _, pause in sorted(self._store.paused.items())]
+
+    @_atomic
+    def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        found = self._store.documents.get(kind, {})
+        return [found[name] for name in sorted(found if names is None else {*names} & {*found})]
+
+    @_atomic
+    def write(self, changes: Sequence[DocumentChange]) -> list[bool]:
+        return [self._write(change) for change in changes]
+
+    def _write(self, change: DocumentChange) -> bool:
+        documents = self._store.documents.setdefault(change.kind, {})
+        found = documents.get(change.name)
+        if (found.revision if found else None) != change.expected:
+            return False
+        if change.data is None:
+            documents.pop(change.name, None)
+        else:
+            documents[change.name] = Document(
+                kind=change.kind, name=change.name, data=change.data, revision=change.revision
+            )
+        self._store.signals.documents_changed(change.kind)
+        return True
 
     # -- upkeep ------------------------------------------------------------------------------
 

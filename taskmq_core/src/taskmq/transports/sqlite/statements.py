@@ -7,6 +7,7 @@ from taskmq.transports._files import load_blocks
 __all__ = [
     "CONTROL",
     "DEPENDENCIES",
+    "DOCUMENTS",
     "ENQUEUE",
     "FAIR",
     "GATES",
@@ -25,6 +26,7 @@ def _load(name: str) -> dict[str, str]:
 
 CONTROL = _load("control")
 DEPENDENCIES = _load("dependencies")
+DOCUMENTS = _load("documents")
 ENQUEUE = _load("enqueue")
 FAIR = _load("fair")
 GATES = _load("gates")

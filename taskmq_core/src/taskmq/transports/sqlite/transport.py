@@ -8,6 +8,7 @@ from sqlite3 import Connection
 import msgspec
 
 from taskmq.clock import Clock
+from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
 from taskmq.records import (
     JobFilter,
@@ -31,7 +32,7 @@ from taskmq.transport import (
 )
 from taskmq.turns import Turns
 
-from . import control, query, registry, upkeep
+from . import control, documents, query, registry, upkeep
 from .database import Database
 from .enqueue import enqueue
 from .listener import Hub
@@ -111,8 +112,10 @@ class SqliteTransport:
     def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
         return self._database.read(check, deliveries) if deliveries else []
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
-        """Wakes with every commit, of whatever queue or job: looking is cheap here."""
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
+        """Wakes with every commit, whatever it is about: looking is cheap here."""
         return self._hub.listen()
 
     # -- jobs --------------------------------------------------------------------------------
@@ -186,6 +189,14 @@ class SqliteTransport:
 
     def paused(self) -> list[PausedQueue]:
         return self._database.read(control.paused)
+
+    # -- documents ---------------------------------------------------------------------------
+
+    def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        return self._database.read(documents.read, kind, names)
+
+    def write(self, changes: Sequence[DocumentChange]) -> list[bool]:
+        return self._database.write(documents.write, changes) if changes else []
 
     # -- upkeep ------------------------------------------------------------------------------
 

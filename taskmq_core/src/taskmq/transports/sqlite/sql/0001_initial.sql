@@ -174,6 +174,15 @@ CREATE TABLE paused (
     reason TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- What programs share, by kind and name.
+CREATE TABLE documents (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    data BLOB NOT NULL,
+    revision TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+
 -- Nothing that belongs to a job outlives it, whatever deletes it.
 CREATE TRIGGER jobs_delete AFTER DELETE ON jobs
 BEGIN
