@@ -2,6 +2,7 @@
 
     def test_survives_a_restart(start_service):    # a server of the test's own, to trouble at will
         redis = start_service(services.Redis, {"appendonly": "yes"})
+        proxy = start_service(services.Proxy, redis)
 
     def test_enqueues(redis_url): ...              # empty; the server is shared and stays healthy
     def test_commits(postgres_url): ...            # a fresh database
@@ -28,6 +29,7 @@ import pytest
 from tests import services
 
 S = TypeVar("S", bound=services.Service)
+Anything = TypeVar("Anything", bound=contextlib.AbstractContextManager[object])
 P = ParamSpec("P")
 Require = Callable[[str], Path]
 
@@ -49,10 +51,10 @@ class Run:
         with locked(path):
             if not note.exists():
                 home = services.Home(owner=self._owner, path=path)
+                home.disown()
                 server = kind(home=home)
                 server.start()
                 server.disown()
-                home.disown()
                 place = {"folder": str(server.folder), "ports": dict(server.place.ports)}
                 note.write_text(json.dumps(place))
         found = json.loads(note.read_text())
@@ -86,7 +88,7 @@ class StartService:
         self._stack = stack
         self._require = require
 
-    def __call__(self, kind: Callable[P, S], *args: P.args, **kwargs: P.kwargs) -> S:
+    def __call__(self, kind: Callable[P, Anything], *args: P.args, **kwargs: P.kwargs) -> Anything:
         """Start a server of a kind, with the arguments of its class; the test's end closes it."""
         try:
             server = kind(*args, **kwargs)

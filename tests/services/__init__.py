@@ -12,21 +12,35 @@ and folder go when the process that started them ends, however it ends. The prog
 the machine's packages; one that is missing raises `MissingProgram`.
 """
 
+from .cluster import RedisCluster
+from .group import Group, wait_until
 from .home import Home
+from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .programs import MissingProgram, find_program
+from .proxy import Proxy, Way
 from .rabbitmq import RabbitMQ
 from .redis import Redis
+from .sentinel import SentinelSet
 from .service import Place, Service, ServiceError
+from .standby import Standby
 
 __all__ = [
+    "Group",
     "Home",
     "MissingProgram",
+    "PgBouncer",
     "Place",
     "Postgres",
+    "Proxy",
     "RabbitMQ",
     "Redis",
+    "RedisCluster",
+    "SentinelSet",
     "Service",
     "ServiceError",
+    "Standby",
+    "Way",
     "find_program",
+    "wait_until",
 ]

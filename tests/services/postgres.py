@@ -10,12 +10,11 @@ from urllib.parse import quote
 
 from .home import Home
 from .programs import find_program
-from .service import HOST, Place, Service, ServiceError, as_user
+from .service import HOST, Place, as_user
+from .sql import USER, SqlService
 
-USER = "postgres"
 
-
-class Postgres(Service):
+class Postgres(SqlService):
     """One PostgreSQL of the newest version installed, with the superuser ``postgres``.
 
     Everybody who connects is believed, over TCP and over the unix socket in `folder`. `fsync` is
@@ -38,14 +37,6 @@ class Postgres(Service):
         super().__init__(home=home, place=place)
         self.fsync = fsync
         self.options = dict(options or {})
-
-    @property
-    def url(self) -> str:
-        return self.url_of("postgres")
-
-    def url_of(self, database: str) -> str:
-        """The URL of one database."""
-        return f"postgresql://{USER}@{HOST}:{self.port}/{quote(database, safe='')}"
 
     @property
     def unix_url(self) -> str:
@@ -83,19 +74,6 @@ class Postgres(Service):
         for name, value in self.settings().items():
             settings += ["-c", f"{name}={value}"]
         return [*as_user(USER), find_program(self.program), "-D", self.data, *settings]
-
-    def answers(self) -> bool:
-        # Asks as a client does: a server that still recovers refuses.
-        try:
-            return self.query("SELECT 1") == "1"
-        except ServiceError:
-            return False
-
-    def query(self, statement: str, *, database: str = "postgres") -> str:
-        """What psql prints for a statement: a line for each row, fields divided by ``|``."""
-        flags = ["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "-v", "ON_ERROR_STOP=1"]
-        psql = find_program("psql")
-        return self.run(psql, self.url_of(database), *flags, "-c", statement).rstrip("\n")
 
     def create_database(self, name: str) -> str:
         """Make an empty database and give its URL."""

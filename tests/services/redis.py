@@ -40,7 +40,7 @@ class Redis(Service):
 
     @property
     def url(self) -> str:
-        return f"redis://{self._login()}{HOST}:{self.port}/0"
+        return f"redis://{self.login}{HOST}:{self.port}/0"
 
     @property
     def unix_path(self) -> Path:
@@ -48,9 +48,11 @@ class Redis(Service):
 
     @property
     def unix_url(self) -> str:
-        return f"unix://{self._login()}{self.unix_path}"
+        return f"unix://{self.login}{self.unix_path}"
 
-    def _login(self) -> str:
+    @property
+    def login(self) -> str:
+        """What stands before the host in a URL."""
         return "" if self.password is None else f":{quote(self.password, safe='')}@"
 
     @property
@@ -85,8 +87,7 @@ class Redis(Service):
 
     def cli(self, *arguments: str | int) -> str:
         """What redis-cli prints for a command, without the line's end. Raises `ServiceError`."""
-        login: list[str] = (
-            [] if self.password is None else ["--no-auth-warning", "-a", self.password]
-        )
-        command: list[str | Path] = [find_program("redis-cli"), "-e", "-p", str(self.port), *login]
+        command: list[str | Path] = [find_program("redis-cli"), "-e", "-p", str(self.port)]
+        if self.password is not None:
+            command += ["--no-auth-warning", "-a", self.password]
         return self.run(*command, *map(str, arguments)).rstrip("\n")
