@@ -1,8 +1,10 @@
 """One delivery to one settlement: every way in which a delivery can end."""
 
 import datetime
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -77,6 +79,34 @@ def fail(error: BaseException = ValueError("no")) -> NoReturn:  # noqa: B008  # 
 
 
 # -- how a task ends -----------------------------------------------------------------------------
+
+
+class Large:
+    """What a task has in a local variable."""
+
+
+def test_a_failure_lets_go_of_its_frames_without_the_garbage_collector() -> None:
+    """Also where the task ties error and frame to a ring, and an error is behind the error."""
+    seen: list[weakref.ref[Large]] = []
+
+    def tie() -> None:
+        large = Large()
+        seen.append(weakref.ref(large))
+        try:
+            fail(KeyError("inner"))
+        except KeyError as error:
+            kept = error
+            raise RuntimeError(f"{large}, {kept!r}") from error
+
+    bench = Bench(tie, retry=Retry(max_attempts=2))
+    gc.disable()
+    try:
+        settlement = bench.run()
+        assert isinstance(settlement, RetryLater)
+        assert "in tie" in settlement.failure.traceback
+        assert [large() for large in seen] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_return_is_an_ack_with_its_value() -> None:

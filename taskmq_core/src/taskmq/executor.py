@@ -32,7 +32,7 @@ from .errors import (
     WorkerLost,
 )
 from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
-from .failures import describe
+from .failures import describe, forget_frames
 from .retry import Retry
 from .states import JobState
 from .transport import (
@@ -366,9 +366,12 @@ class Executor:
         task: Task[..., Any],
         context: TaskContext,
     ) -> Settlement:
-        if isinstance(error, ControlSignal):
-            return self._on_signal(error, delivery, envelope, task, context)
-        return self._on_error(error, delivery, envelope, task, context)
+        try:
+            if isinstance(error, ControlSignal):
+                return self._on_signal(error, delivery, envelope, task, context)
+            return self._on_error(error, delivery, envelope, task, context)
+        finally:
+            forget_frames(error)
 
     def _on_signal(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 from .records import Failure
 
-__all__ = ["describe"]
+__all__ = ["describe", "forget_frames"]
 
 MAX_TRACEBACK = 64 * 1024
 MAX_MESSAGE = 16 * 1024
@@ -28,6 +28,24 @@ def describe(error: BaseException) -> Failure:
         traceback=_storable(text, MAX_TRACEBACK),
         args=_reprs(error.args),
     )
+
+
+def forget_frames(error: BaseException) -> None:
+    """Take the traceback off an exception that has been dealt with, and off those behind it.
+
+    A task that keeps its error in a local variable ties error, traceback and frames to a ring. All
+    its locals, megabytes perhaps, would wait for the garbage collector, which counts objects, not
+    bytes. The frames themselves are left alone: a coroutine that goes on may be among them.
+    """
+    left, seen = [error], {id(error)}
+    while left:
+        each = left.pop()
+        each.__traceback__ = None
+        behind = (each.__cause__, each.__context__, *getattr(each, "exceptions", ()))
+        for other in behind:
+            if isinstance(other, BaseException) and id(other) not in seen:
+                seen.add(id(other))
+                left.append(other)
 
 
 def _storable(text: str, limit: int) -> str:
