@@ -3,6 +3,7 @@
 python -m tests.bench                      a table, medians of three rounds
 python -m tests.bench --json --rounds 5    for machines
 python -m tests.bench --store sqlite --only drain
+python -m tests.bench memory --help        whether a worker's memory stays flat
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from . import memory
 from .measures import MEASURES, Figures, Sizes
 from .tasks import CONCURRENCY, POOLS
 
@@ -56,6 +58,8 @@ def one_round(store: str, options: argparse.Namespace, sizes: Sizes) -> Figures:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["memory"]:
+        sys.exit(memory.main(sys.argv[2:]))
     options = parse(sys.argv[1:])
     sizes = Sizes(
         options.jobs, options.samples, options.idle_seconds, options.pool, options.concurrency
