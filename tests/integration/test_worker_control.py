@@ -6,14 +6,21 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+import pytest
 
 from taskmq import App, Config, JobState, current_task
+from taskmq.testing.wrapper import TransportWrapper
+from taskmq.transport import MAX_YIELDS, Release, Reservation
 from taskmq.worker import Worker
+from taskmq.worker.pauses import Pauses
 
 DEADLINE = 10.0
+R = TypeVar("R")
 RunWorker = Callable[..., Any]
 TASKS = """
 from taskmq import App, Config
@@ -104,3 +111,112 @@ def test_a_paused_queue_lets_what_runs_end(run_worker: RunWorker) -> None:
     assert later.state is JobState.QUEUED
     app.resume("default")
     assert later.get(DEADLINE) == 1
+
+
+# -- what a worker has fetched and not started ---------------------------------------------------
+
+
+class Backlog:
+    """Jobs of the queue ``email`` that a worker holds behind one that blocks its only slot.
+
+    Usually it gives such jobs back within 40 ms, so these have been given back so often that it
+    keeps them."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.ran: list[int] = []
+        quick = app.task(name="quick", priority=9)(lambda: None)
+        block = app.task(name="block", priority=5)(self._block)
+        send = app.task(name="send", queue="email")(self.ran.append)
+        self.jobs = send.submit_many([(number,) for number in range(5)])
+        give_back_often(app, [job.id for job in self.jobs])
+        quick.submit_many([()] * 50)  # so that the worker fetches many at once
+        self.blocking = block.delay()
+
+    def _block(self) -> None:
+        self.begun.set()
+        assert self.go.wait(DEADLINE)
+
+    def states(self) -> set[JobState]:
+        return {job.state for job in self.jobs}
+
+
+def give_back_often(app: App, ids: list[str]) -> None:
+    wanted = Reservation(queues={"email": 1}, worker="w", lease=60.0, limit=len(ids), jobs=ids)
+    for _ in range(MAX_YIELDS):
+        app.transport.settle([Release(delivery) for delivery in app.transport.reserve(wanted)])
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture(params=["memory://", "sqlite:///{folder}/jobs.db"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.param).format(folder=tmp_path)
+
+
+@pytest.mark.parametrize("pool", ["threads", "solo"])
+def test_a_pause_recalls_what_has_not_started(
+    url: str, pool: Literal["threads", "solo"], run_worker: RunWorker
+) -> None:
+    with App(Config(transport=url, pool=pool, concurrency=1)) as app:
+        backlog = Backlog(app)
+        running = run_worker(app)
+        assert backlog.begun.wait(DEADLINE)
+        assert backlog.states() == {JobState.RUNNING}  # held, unstarted
+        app.pause("email")
+        if pool == "threads":
+            until(lambda: backlog.states() == {JobState.QUEUED})
+        else:  # the worker's loop is inside the job
+            session: Any = running.worker._session
+            until(lambda: session.keeper._recalled)
+        assert backlog.blocking.state is JobState.RUNNING
+        backlog.go.set()
+        assert backlog.blocking.wait(DEADLINE) is JobState.SUCCEEDED
+        until(lambda: backlog.states() == {JobState.QUEUED})
+        assert backlog.ran == []
+        app.resume("email")
+        assert [job.wait(DEADLINE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
+        assert backlog.ran == [0, 1, 2, 3, 4]
+        assert {job.info["deliveries"] for job in backlog.jobs} == {1}
+
+
+def test_a_revocation_recalls_what_has_not_started(url: str, run_worker: RunWorker) -> None:
+    with App(Config(transport=url, concurrency=1)) as app:
+        backlog = Backlog(app)
+        run_worker(app)
+        assert backlog.begun.wait(DEADLINE)
+        assert app.revoke(queue="email", by="ann") == 5
+        until(lambda: backlog.states() == {JobState.REVOKED})
+        assert backlog.blocking.state is JobState.RUNNING
+        backlog.go.set()
+        assert backlog.blocking.wait(DEADLINE) is JobState.SUCCEEDED
+        assert backlog.ran == []
+
+
+def test_pauses_are_read_only_while_something_waits_for_a_slot(run_worker: RunWorker) -> None:
+    reads: list[str] = []
+
+    class Counting(TransportWrapper):
+        def around(self, operation: str, call: Callable[[], R]) -> R:
+            reads.append(operation)
+            return call()
+
+    inner = App(Config(transport="memory://", concurrency=1))
+    app = App(inner.config, transport=Counting(inner.transport))
+    backlog = Backlog(app)
+    session: Any = run_worker(app).worker._session
+    pauses = Pauses(app.transport, session.pool, session.keeper)
+    assert backlog.begun.wait(DEADLINE)
+    pauses.look()
+    assert "paused" in reads
+    backlog.go.set()
+    assert [job.wait(DEADLINE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
+    reads.clear()
+    pauses.look()
+    assert "paused" not in reads

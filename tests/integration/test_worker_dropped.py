@@ -1,19 +1,24 @@
 """Jobs that end without an attempt that could tell: the hooks of the worker are told, once."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
-from taskmq import App, Config, JobState
+from taskmq import App, Config, JobState, Task, TaskContext
+from taskmq.errors import RejectJob
 from taskmq.events import CollectingSink, JobDropped
+from taskmq.executor import UNRUNNABLE
 from taskmq.hooks import WorkerHook
 from taskmq.records import Dropped
 from taskmq.testing import FakeClock
-from taskmq.transport import Delivery
+from taskmq.transport import Delivery, Reservation
 from taskmq.worker import Worker
 
 DEADLINE = 10.0
+RunWorker = Callable[..., Any]
 
 
 class Slow(WorkerHook):
@@ -89,6 +94,62 @@ def spoil(app: App, job_id: str) -> None:
     store._store.jobs[job_id].data = b"{"
 
 
+@pytest.mark.parametrize("reason", ["malformed", *UNRUNNABLE])
+@pytest.mark.parametrize("parked", [False, True])
+def test_a_job_that_rejects_itself_has_an_attempt_that_tells(
+    app: App, clock: FakeClock, reason: str, parked: bool
+) -> None:
+    """Whatever reason it gives, and if it was parked before because of that."""
+    failed: list[str] = []
+
+    class Fussy(Task[[], None]):
+        name = "fussy"
+
+        def run(self) -> None:
+            raise RejectJob(reason)
+
+        def on_failure(self, ctx: TaskContext, error: BaseException) -> None:
+            failed.append(ctx.id)
+
+    job = App(app.config, transport=app.transport, clock=clock).register(Fussy()).delay()
+    sink, hook = events_of(app), Slow(clock, 0)
+    if parked:
+        Worker(app, hook=hook).run_until_idle(DEADLINE)
+        clock.advance(1)
+    app.register(Fussy())
+    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    assert job.record is not None
+    assert (job.record.state, job.record.dead_reason) == (JobState.FAILED, reason)
+    assert (failed, hook.dropped) == ([job.id], [])
+    assert not any(isinstance(event, JobDropped) for event in sink.events)
+
+
+def test_what_maintenance_ends_is_told(app: App, clock: FakeClock, run_worker: RunWorker) -> None:
+    """Also of a queue that this worker does not serve."""
+    late = app.task(name="late", queue="elsewhere")(lambda: None)
+    job, lost, stopped = late.submit(expires=5), late.submit(), late.submit()
+    wanted = Reservation(queues={"elsewhere": 1}, worker="gone", lease=5.0, limit=3)
+    app.transport.reserve(msgspec.structs.replace(wanted, jobs=[lost.id, stopped.id]))
+    stopped.revoke()
+    clock.advance(5)
+    sink, hook = events_of(app), Slow(clock, 0)
+    app.add_hook(hook)
+    task = app.task(name="served")(lambda: None)
+    for _ in range(2):
+        served = task.delay()
+        run_worker(app, queues=["default"])
+        assert served.wait(DEADLINE) is JobState.SUCCEEDED
+        end = time.monotonic() + DEADLINE
+        while len(hook.dropped) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    expected = [(stopped.id, "revoked"), (job.id, "expired")]
+    assert [(drop.job_id, drop.reason) for drop in hook.dropped] == expected
+    dropped = [event for event in sink.events if isinstance(event, JobDropped)]
+    assert [(event.job_id, event.reason) for event in dropped] == expected
+    assert lost.state is JobState.QUEUED
+
+
 def test_a_hook_that_fails_costs_nothing(
     app: App, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,11 +164,14 @@ def test_a_hook_that_fails_costs_nothing(
     assert "on_dropped of the worker hook failed" in caplog.text
 
 
-def test_what_is_revoked_during_a_turn_of_the_solo_pool_does_not_start(app: App) -> None:
+def test_what_is_revoked_during_a_turn_of_the_solo_pool_does_not_start(
+    app: App, clock: FakeClock
+) -> None:
     """The loop is inside a job then, and hears of it only afterwards."""
     ran: list[int] = []
     revoked: list[Any] = []
-    worker = Worker(app)
+    sink, hook = events_of(app), Slow(clock, 0)
+    worker = Worker(app, hook=hook)
 
     @app.task(name="first")
     def first() -> None:
@@ -130,3 +194,6 @@ def test_what_is_revoked_during_a_turn_of_the_solo_pool_does_not_start(app: App)
     assert revoked
     assert {job.state for job in revoked} == {JobState.REVOKED}
     assert len(ran) == 20 - len(revoked)
+    ids = [job.id for job in revoked]
+    assert hook.dropped == [Dropped(id, "follower", "default", "revoked") for id in ids]
+    assert [event.job_id for event in sink.events if isinstance(event, JobDropped)] == ids

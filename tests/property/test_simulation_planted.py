@@ -265,7 +265,7 @@ def test_a_pool_that_runs_a_delivery_twice_is_found_out(monkeypatch: pytest.Monk
 
 def test_a_worker_that_ignores_lost_leases_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Inbox, "recall", lambda inbox, deliveries: None)
-    monkeypatch.setattr(LeaseKeeper, "has_recalled", lambda keeper, delivery: False)
+    monkeypatch.setattr(LeaseKeeper, "recalled", lambda keeper, delivery: None)
     assert first_report("memory", 150).violations[0].rule == "run"
 
 

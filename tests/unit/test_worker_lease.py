@@ -11,6 +11,7 @@ from taskmq.errors import TransportUnavailable
 from taskmq.testing import FakeClock
 from taskmq.transport import Ack, Delivery, Reservation
 from taskmq.worker.lease import RENEW_EVERY, LeaseKeeper
+from taskmq.worker.recall import Recall
 
 LEASE = 30.0
 
@@ -26,15 +27,20 @@ class Bench:
         self.jobs = task.submit_many([()] * jobs)
         self.running: dict[str, TaskContext] = {}
         self.recalled: list[Delivery] = []
+        self.why: list[Recall] = []
         self.keeper = LeaseKeeper(
             self.transport,
             lease=LEASE,
             clock=self.clock,
             running=self.running,
-            recall=self.recalled.extend,
+            recall=self._recall,
         )
         self.deliveries = self.reserve(jobs)
         self.keeper.hold(self.deliveries)
+
+    def _recall(self, recalled: Sequence[tuple[Delivery, Recall]]) -> None:
+        self.recalled += [delivery for delivery, _ in recalled]
+        self.why += [why for _, why in recalled]
 
     def reserve(self, limit: int) -> Sequence[Delivery]:
         wanted = Reservation(queues={"default": 1}, worker="w", lease=LEASE, limit=limit)
@@ -231,3 +237,34 @@ def test_a_task_can_renew_its_own_lease() -> None:
     context = bench.start(bench.deliveries[0])
     assert not bench.keeper.extend(bench.deliveries[0])
     assert context.cancelled
+
+
+def test_what_a_paused_queue_has_here_is_recalled_once_unless_it_runs() -> None:
+    bench = Bench(3)
+    bench.start(bench.deliveries[0])
+    bench.keeper.recall_unstarted({"other"})
+    assert bench.recalled == []
+    bench.keeper.recall_unstarted({"default"})
+    bench.keeper.recall_unstarted({"default"})
+    assert bench.recalled == list(bench.deliveries[1:])
+    assert bench.why == [Recall.PAUSED] * 2
+    assert bench.keeper.recalled(bench.deliveries[1]) is Recall.PAUSED
+    assert bench.keeper.recalled(bench.deliveries[0]) is None
+
+
+def test_who_is_told_to_stop_makes_no_room_for_another_that_is_recalled_too() -> None:
+    bench = Bench(2)
+    context = bench.start(bench.deliveries[0])
+    bench.app.transport.revoke([delivery.job_id for delivery in bench.deliveries])
+    seen: list[bool] = []
+
+    def look(recalled: Sequence[tuple[Delivery, Recall]]) -> None:
+        seen.append(context.cancelled)
+        bench.why += [why for _, why in recalled]
+
+    bench.keeper._recall = look
+    bench.keeper.check()
+    bench.keeper.check()
+    assert seen == [False]
+    assert context.cancelled
+    assert bench.why == [Recall.REVOKED] * 2

@@ -14,7 +14,7 @@ from taskmq.executor import Outcome
 from taskmq.pools import Done, Execute
 from taskmq.pools.base import InProcess
 from taskmq.testing import FakeClock
-from taskmq.transport import MAX_YIELDS, Ack, Delivery, Release, Reservation
+from taskmq.transport import MAX_YIELDS, Ack, Delivery, Release, Reservation, Revoke
 from taskmq.worker.credit import Credit
 from taskmq.worker.fetcher import Fetcher
 from taskmq.worker.inbox import Inbox
@@ -22,6 +22,7 @@ from taskmq.worker.lease import LeaseKeeper
 from taskmq.worker.lookout import Lookout
 from taskmq.worker.loop import Loop, Parts
 from taskmq.worker.pace import Pace
+from taskmq.worker.recall import Recall
 
 LEASE = 30.0
 
@@ -213,16 +214,36 @@ def test_jobs_behind_one_that_turns_out_long_are_released() -> None:
     assert len(bench.pool.waiting) == 0, "a stuck slot takes nothing back"
 
 
-def test_recalled_deliveries_never_start() -> None:
+@pytest.mark.parametrize("why", [Recall.LOST, Recall.PAUSED])
+def test_recalled_deliveries_never_start(why: Recall) -> None:
     bench = Bench(slots=1, took=0.002)
     jobs = fill(bench, priority=0)
-    bench.inbox.recall([bench.pool.waiting[0], bench.pool.running[0]])
+    bench.inbox.recall([(bench.pool.waiting[0], why), (bench.pool.running[0], why)])
     recalled, others = bench.pool.waiting[0], list(bench.pool.waiting)[1:]
     bench.loop._give_back()
     assert list(bench.pool.waiting) == others
     assert bench.fetcher.unsent == [Release(recalled)]
     assert bench.loop.in_pool == 10
     assert jobs[0].state == JobState.RUNNING
+
+
+def test_what_is_revoked_unstarted_is_told_of_once_the_store_has_it() -> None:
+    bench = Bench(slots=1, took=0.002)
+    jobs = fill(bench, priority=0)
+    bench.app.add_sink(bench.sink)
+    revoked = list(bench.pool.waiting)[:2]
+    bench.app.transport.revoke([delivery.job_id for delivery in revoked])
+    bench.inbox.recall([(delivery, Recall.REVOKED) for delivery in revoked])
+    bench.loop._give_back()
+    assert bench.fetcher.unsent == [Revoke(delivery) for delivery in revoked]
+    assert bench.sink.events == []
+    bench.loop.step()
+    told = [event for event in bench.sink.events if isinstance(event, JobDropped)]
+    assert [(event.job_id, event.reason) for event in told] == [
+        (delivery.job_id, "revoked") for delivery in revoked
+    ]
+    assert [job.state for job in jobs].count(JobState.REVOKED) == 2
+    assert bench.fetcher.tally.processed == 0
 
 
 def test_a_late_settlement_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .app import App
     from .tasks import Task
 
-__all__ = ["NEVER_RAN", "Attempt", "Executor", "Leash", "Outcome", "park_delay"]
+__all__ = ["Attempt", "Executor", "Leash", "Outcome", "never_ran", "park_delay"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=TaskContext)
@@ -68,8 +68,6 @@ UNRUNNABLE: dict[str, Exception] = {
     "arguments_do_not_fit": TypeError("its arguments fit the task of no worker here"),
 }
 """Why a job is parked, and what is said if that does not change."""
-NEVER_RAN = frozenset({"malformed", *UNRUNNABLE})
-"""Reasons of dead letters that no attempt has led to."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -522,6 +520,23 @@ class Executor:
                 **fields,
             )
         )
+
+
+def never_ran(letter: DeadLetter) -> bool:
+    """Whether no attempt has led to this dead letter. Its reason alone does not say so: a job may
+    reject itself with any."""
+    unrunnable = UNRUNNABLE.get(letter.reason)
+    if unrunnable is not None:
+        return letter.failure == describe(unrunnable)
+    if letter.reason != "malformed":
+        return False
+    try:
+        load(letter.delivery.envelope)
+    except MalformedEnvelope:
+        return True
+    except UnsupportedVersion:
+        pass
+    return False
 
 
 def park_delay(parked_at: float | None, now: float) -> float:

@@ -15,13 +15,15 @@ from taskmq.errors import (
     UnsupportedVersion,
 )
 from taskmq.events import JobDropped, TransportFailed
-from taskmq.executor import NEVER_RAN
+from taskmq.executor import never_ran
 from taskmq.records import Dropped
 from taskmq.transport import (
     DeadLetter,
+    Delivery,
     Exchange,
     Expire,
     Reservation,
+    Revoke,
     Settled,
     Settlement,
 )
@@ -31,6 +33,7 @@ from .lease import LeaseKeeper
 from .pace import REAL, Pace
 from .pulse import Place, Pulse
 from .quotas import Quotas
+from .recall import Recall
 from .report import Tally
 
 __all__ = ["Fetcher"]
@@ -74,6 +77,7 @@ class Fetcher:
         self._monotonic = pace.monotonic
         self._backoff = Backoff(pace.draw)
         self._down_since = 0.0
+        self._unstarted: set[int] = set()  # deliveries that were revoked before they started
 
     @property
     def is_answered(self) -> bool:
@@ -112,6 +116,12 @@ class Fetcher:
             self.report_dropped(answer.dropped)
         return answer
 
+    def revoke_unstarted(self, delivery: Delivery) -> Revoke:
+        """The settlement of a delivery that was revoked before it started. Once the store has it,
+        whoever listens is told: no attempt can. Safe from any thread."""
+        self._unstarted.add(id(delivery))
+        return Revoke(delivery)
+
     def _call(self, settlements: Sequence[Settlement], reservation: Reservation | None) -> Exchange:
         self.pulse.at(Place.STORE)
         try:
@@ -129,22 +139,35 @@ class Fetcher:
         )
 
     def _account(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        done: Sequence[Settlement] = settlements
         if settled.count(Settled.LEASE_LOST):
+            done = accepted = []
             for settlement, status in zip(settlements, settled, strict=True):
-                if status is Settled.LEASE_LOST:
-                    logger.warning(
-                        "job %s: %s refused, its lease was lost; the job belongs to another now",
-                        settlement.delivery.job_id,
-                        type(settlement).__name__,
-                    )
-                else:
-                    self.tally.add((settlement,))
-        else:
-            self.tally.add(settlements)
+                if status is not Settled.LEASE_LOST:
+                    accepted.append(settlement)
+                    continue
+                logger.warning(
+                    "job %s: %s refused, its lease was lost; the job belongs to another now",
+                    settlement.delivery.job_id,
+                    type(settlement).__name__,
+                )
+        if self._unstarted:
+            done = self._account_unstarted(settlements, done)
+        self.tally.add(done)
         if self._on_dropped is not None:
-            done = zip(settlements, settled, strict=True)
-            dropped = [_dropped(each) for each, how in done if how is not Settled.LEASE_LOST]
+            dropped = [dropped_by(settlement) for settlement in done]
             self._tell_dropped([job for job in dropped if job is not None])
+
+    def _account_unstarted(
+        self, settlements: Sequence[Settlement], done: Sequence[Settlement]
+    ) -> Sequence[Settlement]:
+        """Tell of what was revoked before it started; the others that are done."""
+        unstarted = {id(each.delivery) for each in settlements} & self._unstarted
+        self._unstarted -= unstarted
+        over = [each.delivery for each in done if id(each.delivery) in unstarted]
+        if over:
+            self.report_dropped([about(delivery, Recall.REVOKED.value) for delivery in over])
+        return [each for each in done if id(each.delivery) not in unstarted]
 
     def report_dropped(self, dropped: Sequence[Dropped]) -> None:
         """Tell whoever listens of jobs that ended in the store."""
@@ -214,15 +237,17 @@ class Fetcher:
                 logger.exception("job %s cannot be settled", settlement.delivery.job_id)
 
 
-def _dropped(settlement: Settlement) -> Dropped | None:
+def dropped_by(settlement: Settlement) -> Dropped | None:
     """What a settlement means for `WorkerHook.on_dropped`: something, if no attempt was made."""
     if isinstance(settlement, Expire):
-        reason = "expired"
-    elif isinstance(settlement, DeadLetter) and settlement.reason in NEVER_RAN:
-        reason = settlement.reason
-    else:
-        return None
-    delivery = settlement.delivery
+        return about(settlement.delivery, "expired")
+    if isinstance(settlement, DeadLetter) and never_ran(settlement):
+        return about(settlement.delivery, settlement.reason)
+    return None
+
+
+def about(delivery: Delivery, reason: str) -> Dropped:
+    """Of a job that ended unstarted."""
     try:
         task = load(delivery.envelope).task
     except (MalformedEnvelope, UnsupportedVersion):

@@ -17,6 +17,8 @@ from taskmq.executor import Outcome
 from taskmq.records import Dropped
 from taskmq.transport import Delivery, Release
 
+from .recall import Recall
+
 __all__ = ["Inbox"]
 
 T = TypeVar("T")
@@ -36,7 +38,7 @@ class Inbox:
         self.stop_now = False
         """Asked for an end that does not wait for running jobs."""
         self._outcomes: deque[Outcome] = deque()
-        self._recalled: deque[Delivery] = deque()
+        self._recalled: deque[tuple[Delivery, Recall]] = deque()
         self._withdrawn: deque[Release] = deque()
         self._given_back: deque[Release] = deque()
         self._dropped: deque[Dropped] = deque()
@@ -63,8 +65,8 @@ class Inbox:
         self._changed = True
         self._bell.put(None)
 
-    def recall(self, deliveries: Iterable[Delivery]) -> None:
-        """These must not start any more: their lease is lost, or their job was revoked."""
+    def recall(self, deliveries: Iterable[tuple[Delivery, Recall]]) -> None:
+        """These must not start any more, and why."""
         self._recalled.extend(deliveries)
         self._bell.put(None)
 
@@ -108,7 +110,7 @@ class Inbox:
         """All outcomes so far, in the order in which they came."""
         return _drained(self._outcomes)
 
-    def take_recalled(self) -> list[Delivery]:
+    def take_recalled(self) -> list[tuple[Delivery, Recall]]:
         """Everything that was recalled since the last call."""
         return _drained(self._recalled)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from taskmq.clock import Clock
 from taskmq.errors import TransportError
 from taskmq.pools import RunningJob
 from taskmq.transport import Delivery, LeaseStatus, Reserver, Settlement
+
+from .recall import Recall
 
 __all__ = ["RENEW_EVERY", "LeaseKeeper"]
 
@@ -27,8 +29,9 @@ class LeaseKeeper:
 
     ``running`` are the contexts of what runs now, by job id: a task whose lease is lost or whose
     job was revoked finds ``context.cancelled`` true (and ``context.lease_lost``, if it is that).
-    ``recall`` is called, in the keeper's thread, with such deliveries, so that those that have not
-    started never do. ``terminate``, where there is one, ends a running job by its id.
+    ``recall`` is called, in the keeper's thread, with such deliveries and why each must not start
+    any more, so that those that have not started never do. ``terminate``, where there is one, ends
+    a running job by its id.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class LeaseKeeper:
         lease: float,
         clock: Clock,
         running: Mapping[str, RunningJob],
-        recall: Callable[[Sequence[Delivery]], None],
+        recall: Callable[[Sequence[tuple[Delivery, Recall]]], None],
         terminate: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
@@ -49,7 +52,7 @@ class LeaseKeeper:
         self._terminate = terminate
         # By identity: hashing a delivery costs more, and two of one job may be held at once.
         self._held: dict[int, Delivery] = {}
-        self._recalled: dict[int, Delivery] = {}  # of what is held, or was until it was lost
+        self._recalled: dict[int, tuple[Delivery, Recall]] = {}  # held, or was until it was lost
         self._checked: dict[int, Delivery] = {}  # what was held at the last check
         self._lock = threading.Lock()
         self._failing = False
@@ -67,9 +70,24 @@ class LeaseKeeper:
                 self._held.pop(id(settlement.delivery), None)
                 self._recalled.pop(id(settlement.delivery), None)
 
-    def has_recalled(self, delivery: Delivery) -> bool:
-        """Whether it must not start any more. Costs next to nothing."""
-        return bool(self._recalled) and id(delivery) in self._recalled
+    def recalled(self, delivery: Delivery) -> Recall | None:
+        """Why it must not start any more, if that is so. Costs next to nothing."""
+        if not self._recalled:
+            return None
+        found = self._recalled.get(id(delivery))
+        return None if found is None else found[1]
+
+    def recall_unstarted(self, queues: Collection[str]) -> None:
+        """Recall what is held of these queues, which are paused, and does not run."""
+        with self._lock:
+            recalled = [
+                (delivery, Recall.PAUSED)
+                for key, delivery in self._held.items()
+                if delivery.queue in queues
+                and key not in self._recalled
+                and self._context(delivery) is None
+            ]
+        self._call_back(recalled)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -118,8 +136,8 @@ class LeaseKeeper:
 
     def _knows(self, delivery: Delivery) -> bool:
         """Whether there is nothing more that its task could be told, or be made to do."""
-        context = self._running.get(delivery.job_id)
-        if context is None or context.delivery is not delivery or not context.cancelled:
+        context = self._context(delivery)
+        if context is None or not context.cancelled:
             return False
         return self._terminate is None or context.lease_lost
 
@@ -135,28 +153,37 @@ class LeaseKeeper:
         return status is not LeaseStatus.LOST
 
     def _part_with(self, statuses: Iterable[tuple[Delivery, LeaseStatus]]) -> None:
-        recalled = []
+        recalled: list[tuple[Delivery, Recall]] = []
+        told: list[RunningJob] = []
         for delivery, status in statuses:
             if status is LeaseStatus.HELD or not self._is_current(delivery, status):
                 continue
             if status is LeaseStatus.TERMINATE_REQUESTED and self._terminate is not None:
                 self._terminate(delivery.job_id)
-            context = self._running.get(delivery.job_id)
-            told = context is not None and context.delivery is delivery and context.cancelled
-            if told and status is not LeaseStatus.LOST:
+            lost = status is LeaseStatus.LOST
+            context = self._context(delivery)
+            if context is not None and context.cancelled and not lost:
                 continue
-            recalled.append(delivery)
-            if context is not None and context.delivery is delivery:
-                context.lease_lost = context.lease_lost or status is LeaseStatus.LOST
-                context.cancelled = True
-            if status is LeaseStatus.LOST:
-                logger.warning(
-                    "lost the lease of job %s (%s)", delivery.job_id, _progress(context, delivery)
-                )
+            recalled.append((delivery, Recall.LOST if lost else Recall.REVOKED))
+            if context is not None:
+                context.lease_lost = context.lease_lost or lost
+                told.append(context)
+            if lost:
+                logger.warning("lost the lease of job %s (%s)", delivery.job_id, _progress(context))
+        self._call_back(recalled)
+        for context in told:  # only now: whoever ends because of it must not make room for another
+            context.cancelled = True
+
+    def _call_back(self, recalled: Sequence[tuple[Delivery, Recall]]) -> None:
         if recalled:
             with self._lock:
-                self._recalled.update((id(delivery), delivery) for delivery in recalled)
+                self._recalled.update((id(each[0]), each) for each in recalled)
             self._recall(recalled)
+
+    def _context(self, delivery: Delivery) -> RunningJob | None:
+        """Of this very delivery, if it runs."""
+        context = self._running.get(delivery.job_id)
+        return context if context is not None and context.delivery is delivery else None
 
     def _is_current(self, delivery: Delivery, status: LeaseStatus) -> bool:
         """Whether it is still held here; one that is lost is not from now on."""
@@ -166,7 +193,7 @@ class LeaseKeeper:
             return id(delivery) in self._held
 
 
-def _progress(context: RunningJob | None, delivery: Delivery) -> str:
-    if context is None or context.delivery is not delivery:
+def _progress(context: RunningJob | None) -> str:
+    if context is None:
         return "it had not started"
     return f"task {context.task} is running and was told"

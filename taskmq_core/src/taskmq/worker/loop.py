@@ -28,6 +28,7 @@ from .interrupt import cut_short
 from .lookout import Lookout
 from .pace import REAL, Pace
 from .pulse import Place
+from .recall import Recall
 
 __all__ = ["Loop", "Parts"]
 
@@ -269,7 +270,7 @@ class Loop:
     def _give_back(self) -> None:
         recalled = self._inbox.take_recalled()
         if recalled:
-            self._release_recalled({id(delivery) for delivery in recalled})
+            self._part_with(recalled)
         unstarted = self._pool.unstarted()
         if not unstarted or self._leave_at is not None:
             return
@@ -297,10 +298,17 @@ class Loop:
             self._lowest = kept[-1].priority
             self._pool.submit(kept)
 
-    def _release_recalled(self, recalled: set[int]) -> None:
+    def _part_with(self, recalled: Sequence[tuple[Delivery, Recall]]) -> None:
+        """What has started meanwhile is not among what the pool gives back."""
+        why = {id(delivery): reason for delivery, reason in recalled}
         held = self._pool.withdraw()
-        self._release([d for d in held if id(d) in recalled], "lease lost or revoked")
-        self._pool.submit([d for d in held if id(d) not in recalled])
+        self._pool.submit([delivery for delivery in held if id(delivery) not in why])
+        parted = [delivery for delivery in held if id(delivery) in why]
+        for reason in (Recall.LOST, Recall.PAUSED):
+            self._release([one for one in parted if why[id(one)] is reason], reason.value)
+        revoked = [one for one in parted if why[id(one)] is Recall.REVOKED]
+        self.in_pool -= len(revoked)
+        self._fetcher.unsent += map(self._fetcher.revoke_unstarted, revoked)
 
     def _release(self, deliveries: list[Delivery], reason: str) -> None:
         self.in_pool -= len(deliveries)

@@ -28,6 +28,8 @@ from .lookout import Lookout
 from .loop import Loop, Parts
 from .neighbours import Neighbours
 from .pace import REAL, Pace
+from .pauses import Pauses
+from .recall import Recall
 from .ticker import Ticker
 from .watchdog import Watchdog
 
@@ -38,8 +40,8 @@ logger = logging.getLogger("taskmq.worker")
 JOIN_TIMEOUT = 5.0
 """Seconds for slots that have nothing left to run; they need microseconds."""
 CHECK_INTERVAL = 0.5
-"""Seconds between two looks whether what runs for longer than that was revoked, and between two
-whether a neighbour is gone."""
+"""Seconds between two looks whether what is held for longer than that was revoked, whether a queue
+was paused of which something waits for a slot, and whether a neighbour is gone."""
 ABANDON_TIMEOUT = 0.05
 """The same where some are known to be still at work."""
 
@@ -121,6 +123,7 @@ class Session:
         self._ticker = Ticker()
         self._ticker.every(config.lease * RENEW_EVERY, self.keeper.renew)
         self._ticker.every(CHECK_INTERVAL, self.keeper.check)
+        self._ticker.every(CHECK_INTERVAL, Pauses(transport, self.pool, self.keeper).look)
         self._ticker.every(CHECK_INTERVAL, self._neighbours.look)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
         if config.autoscale is not None:
@@ -212,9 +215,12 @@ class Session:
     def _execute(self, delivery: Delivery) -> Outcome:
         # It may have been recalled since the loop last looked: in the solo pool the loop is inside
         # the job before this one.
-        if self.keeper.has_recalled(delivery):
-            return Outcome(Release(delivery))
-        return self._executor.execute(delivery)
+        why = self.keeper.recalled(delivery)
+        if why is None:
+            return self._executor.execute(delivery)
+        if why is Recall.REVOKED:
+            return Outcome(self.fetcher.revoke_unstarted(delivery))
+        return Outcome(Release(delivery))
 
     def _extend(self, delivery: Delivery) -> bool:
         return self.keeper.extend(delivery)
