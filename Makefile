@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help env demo test test-all lint contracts typecheck format coverage bench dist clean
+.PHONY: help env servers demo test test-all lint contracts typecheck format coverage bench dist clean
 
 # $(call step,what is done,command,what to say when it fails)
 step = @printf '== %s\n' "$(1)"; $(2) || { echo "make $@: $(3)" >&2; exit 1; }
@@ -19,13 +19,16 @@ env: ## make or refresh the virtual environment .venv
 	@test -n "$(PYTHON)" || { echo "make: no Python found: install Python 3.10 or newer" >&2; exit 1; }
 	@$(PYTHON) tools/environment.py
 
+servers: env ## install the servers that tests use (as root), or say which are missing
+	@$(BIN)/python -m tools.install_servers
+
 demo: env ## watch an unmodified Celery program work on the engine, without any server
 	@$(BIN)/python demo/run.py
 
-test: lint contracts typecheck ## check everything: style, layers, types, tests, coverage
+test: lint contracts typecheck servers ## check everything: style, layers, types, tests, coverage
 	$(call step,tests,$(BIN)/pytest -n auto --cov --cov-report=term $(ARGS),a test failed or coverage fell below its floor (see above))
 
-test-all: env ## run the tests on every Python from 3.10 to 3.13 found here
+test-all: env servers ## run the tests on every Python from 3.10 to 3.13 found here
 	@$(BIN)/python tools/test_all.py $(ARGS)
 
 lint: env ## ruff: rules and formatting
@@ -41,7 +44,7 @@ typecheck: env ## mypy
 format: env ## mend style and formatting in place
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
 
-coverage: env ## run the tests and write htmlcov/index.html
+coverage: env servers ## run the tests and write htmlcov/index.html
 	$(call step,tests with coverage,$(BIN)/pytest -n auto --cov --cov-report=html $(ARGS),a test failed or coverage fell below its floor)
 
 bench: env ## measure the engine (tests/bench)
