@@ -1,0 +1,277 @@
+"""Wake-ups over one connection a process, which blocks: no polling.
+
+The scripts publish to a channel for each queue and job. Who listens subscribes, and is told once
+that is in force; what comes afterwards is not missed. When the connection breaks, everybody is
+woken, and once more when it is back: whatever was published meanwhile is found by looking. A
+server that has gone silent without closing the connection is noticed by a PING that stays
+unanswered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from redis.connection import AbstractConnection
+
+from taskmq.errors import TransportError, TransportUnavailable
+
+from .errors import FAILURES
+from .server import Server
+
+__all__ = ["Hub", "RedisListener"]
+
+QUIET = 15.0
+"""Seconds without a word after which the server is asked for one."""
+PATIENCE = 5.0
+"""Seconds that it may take then, and that a subscription may take."""
+RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
+"""Seconds between attempts to connect; the last one is repeated."""
+
+
+class RedisListener:
+    """A `taskmq.transport.Listener`, for one waiting thread.
+
+    The signal is a token in a ``SimpleQueue``: `wake` may be called by a signal handler.
+    """
+
+    def __init__(self, channels: Iterable[str], on_close: Callable[[RedisListener], None]) -> None:
+        self.channels = frozenset(channel.encode() for channel in channels)
+        self._on_close = on_close
+        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def clear(self) -> None:
+        while not self._tokens.empty():
+            self._take(0.0)
+
+    def wait(self, timeout: float | None) -> bool:
+        if not self._take(timeout):
+            return False
+        self._tokens.put(None)  # it stays signalled until clear()
+        return True
+
+    def wake(self) -> None:
+        if self._tokens.empty():
+            self._tokens.put(None)
+
+    def close(self) -> None:
+        self._on_close(self)
+
+    def _take(self, timeout: float | None) -> bool:
+        try:
+            self._tokens.get(timeout=None if timeout is None else max(0.0, timeout))
+        except queue.Empty:
+            return False
+        return True
+
+
+class Bell:
+    """Ends another thread's wait for events, which watches it."""
+
+    def __init__(self) -> None:
+        self._listening, self._ringing = socket.socketpair()
+        self._listening.setblocking(False)
+        self._ringing.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._listening.fileno()
+
+    def ring(self) -> None:
+        with contextlib.suppress(OSError):
+            self._ringing.send(b"!")
+
+    def drain(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listening.recv(4096)
+
+    def close(self) -> None:
+        self._listening.close()
+        self._ringing.close()
+
+
+class Hub:
+    """The listeners of a store in this process, and the thread that wakes them."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._bell = Bell()
+        self._changed = threading.Condition()
+        self._listeners: defaultdict[bytes, set[RedisListener]] = defaultdict(set)
+        self._confirmed: set[bytes] = set()
+        self._requested: set[bytes] = set()
+        self._failure: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def listen(self, channels: Iterable[str]) -> RedisListener:
+        """A listener that is told of everything from now on. Raises `TransportUnavailable`."""
+        if self._pid != os.getpid():
+            self._bell.close()
+            self._begin()  # the thread and the connection are the parent's
+        listener = RedisListener(channels, self._stop)
+        deadline = time.monotonic() + PATIENCE
+        with self._changed:
+            for channel in listener.channels:
+                self._listeners[channel].add(listener)
+            self._failure = None
+            if listener.channels:
+                self._run()
+                self._bell.ring()
+            while not listener.channels <= self._confirmed:
+                left = deadline - time.monotonic()
+                refusal = self._refusal(left)
+                if refusal is not None:
+                    self._forget(listener)
+                    raise refusal
+                self._changed.wait(left)
+        return listener
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            self._closed = True
+            self._bell.ring()
+            thread = self._thread
+        if thread is not None:
+            thread.join(PATIENCE)
+        self._bell.close()
+
+    # -- callers' side, with the lock --------------------------------------------------------
+
+    def _run(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._work, name="taskmq-redis", daemon=True)
+            self._thread.start()
+
+    def _refusal(self, left: float) -> TransportError | None:
+        if self._failure is not None:
+            return self._server.translated(self._failure)
+        if left > 0:
+            return None
+        return TransportUnavailable(f"{self._server.where} did not confirm a subscription in time")
+
+    def _stop(self, listener: RedisListener) -> None:
+        if self._pid == os.getpid():
+            with self._changed:
+                self._forget(listener)
+                self._bell.ring()
+
+    def _forget(self, listener: RedisListener) -> None:
+        for channel in listener.channels:
+            listeners = self._listeners.get(channel, set())
+            listeners.discard(listener)
+            if not listeners:
+                self._listeners.pop(channel, None)
+
+    # -- the thread --------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        failures = 0
+        while not self._closed:
+            connection: AbstractConnection | None = None
+            try:
+                connection = self._server.subscriber()
+                failures = 0
+                self._serve(connection)
+            except FAILURES as error:
+                self._fail(error)
+            finally:
+                if connection is not None:
+                    connection.disconnect()
+            if not self._closed:
+                self._rest(RECONNECT[min(failures, len(RECONNECT) - 1)])
+                failures += 1
+
+    def _fail(self, error: Exception) -> None:
+        with self._changed:
+            self._confirmed.clear()
+            self._requested.clear()
+            self._failure = error
+            self._changed.notify_all()
+            everybody = {each for group in self._listeners.values() for each in group}
+        for listener in everybody:
+            listener.wake()
+
+    def _rest(self, seconds: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            selector.select(seconds)
+        self._bell.drain()
+
+    def _serve(self, connection: AbstractConnection) -> None:
+        """Pass on what arrives, until the connection breaks or the hub is closed."""
+        heard, asked = time.monotonic(), False
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(_socket_of(connection), selectors.EVENT_READ)
+            while not self._closed:
+                self._subscribe(connection)
+                due = heard + QUIET + (PATIENCE if asked else 0.0)
+                ready = selector.select(max(0.0, due - time.monotonic()))
+                self._bell.drain()
+                if any(key.fileobj is not self._bell for key, _ in ready):
+                    self._receive(connection)
+                    heard, asked = time.monotonic(), False
+                elif time.monotonic() >= due:
+                    if asked:
+                        raise TimeoutError("the server has gone silent")
+                    connection.send_command("PING")
+                    asked = True
+
+    def _subscribe(self, connection: AbstractConnection) -> None:
+        with self._changed:
+            wanted = set(self._listeners)
+            new, old = wanted - self._requested, self._requested - wanted
+            self._requested = wanted
+            self._confirmed -= old
+        if new:
+            connection.send_command("SUBSCRIBE", *new)
+        if old:
+            connection.send_command("UNSUBSCRIBE", *old)
+
+    def _receive(self, connection: AbstractConnection) -> None:
+        told: set[bytes] = set()
+        confirmed: set[bytes] = set()
+        while True:
+            message: Any = connection.read_response(disable_decoding=True)
+            if isinstance(message, list) and message[0] in (b"message", b"subscribe"):
+                told.add(message[1])
+                if message[0] == b"subscribe":
+                    confirmed.add(message[1])
+            if not connection.can_read() and not _is_pending(connection):
+                break
+        with self._changed:
+            if confirmed:
+                self._confirmed |= confirmed & self._requested
+                self._changed.notify_all()
+            woken = {each for channel in told for each in self._listeners.get(channel, ())}
+        for listener in woken:
+            listener.wake()
+
+
+def _is_pending(connection: AbstractConnection) -> bool:
+    """Whether there is something that was received, but not decrypted yet."""
+    found = connection._sock
+    return isinstance(found, ssl.SSLSocket) and found.pending() > 0
+
+
+def _socket_of(connection: AbstractConnection) -> socket.socket:
+    found = connection._sock
+    if found is None:
+        raise TimeoutError("the connection was closed")
+    return cast("socket.socket", found)

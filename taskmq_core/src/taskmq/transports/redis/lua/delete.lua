@@ -1,0 +1,13 @@
+-- Delete finished jobs: dead letters (ARGS.dead), or all others. How many of ARGS.ids there were.
+
+local count = 0
+Jobs.load(ARGS.ids)
+for _, id in ipairs(ARGS.ids) do
+  local job = Jobs.get(id)
+  if job and TERMINAL[job.state] and (job.state == 'FAILED') == ARGS.dead then
+    Endings.discard(job)
+    count = count + 1
+  end
+end
+Endings.commit()
+return count

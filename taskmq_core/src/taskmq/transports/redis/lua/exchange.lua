@@ -1,0 +1,61 @@
+-- Settle the finished and reserve the next. See taskmq.transport.Reserver.exchange.
+--
+-- The answer: a map in MessagePack, the envelopes of the deliveries, and what dependencies handed
+-- to them: the position of the delivery, the dependency, its result.
+
+local function respect_pauses(queues)
+  local names = {}
+  for index, queue in ipairs(queues) do names[index] = queue.name end
+  for index, paused in ipairs(Store.fields('paused', names)) do
+    if paused then queues[index].quota = 0 end
+  end
+  return names
+end
+
+local function delivery(job)
+  return {
+    job.id, job.queue, job.priority, job.token, job.attempt, job.deliveries, job.reclaims,
+    job.yields, job.joins or false, job.parked_at,
+  }
+end
+
+local function next_due(names)
+  local due
+  for _, name in ipairs(names) do
+    local own = Signals.watched_due(name)
+    if own and (not due or own < due) then due = own end
+  end
+  return due
+end
+
+-- A server whose memory is full refuses what may need more, unless a script has begun to write: so
+-- that jobs can still be done and settled then, this begins with a write that needs none.
+call('DEL', PREFIX .. 'none')
+
+local answer = {settled = Settle.all(ARGS.settlements or {})}
+local wanted = ARGS.reservation
+if not wanted then
+  Endings.commit()
+  return {cmsgpack.pack(answer)}
+end
+
+Gates.refill()
+local names = respect_pauses(wanted.queues)
+answer.dropped = {}
+local is_untidy = Tidy.run(names, answer.dropped)
+Gates.refill()
+local leased, is_unfinished = Reserve.run(wanted, answer.dropped)
+answer.waiting = Reserve.top()
+answer.due = next_due(names)
+if is_unfinished or is_untidy then answer.due = NOW end
+answer.lease_until = NOW + wanted.lease
+answer.deliveries = {}
+local ids, inputs = {}, {}
+for index, job in ipairs(leased) do
+  ids[index] = job.id
+  answer.deliveries[index] = delivery(job)
+  if job.joins then Dependencies.collect(job, index, inputs) end
+end
+local envelopes = Store.fields('envelopes', ids)
+Endings.commit()
+return {cmsgpack.pack(answer), envelopes, inputs}

@@ -1,0 +1,226 @@
+-- Who may pass, who waits, and who comes next: taskmq.transports._gates says how, and why.
+--
+-- A lane is where held jobs of one gate, queue and priority stand. "running" counts the jobs behind
+-- a concurrency gate, "represent" those that are ready or delayed and have come from a lane.
+
+local lanes = {}  -- by name
+local departures = {}
+local running, represent = Store.counters('running'), Store.counters('represent')
+
+local function gate_of(limit)
+  return limit.kind .. ':' .. limit.key
+end
+
+local function amount(limit) return limit.amount or 1 end
+local function interval(limit) return (limit.per or 0) / amount(limit) end
+local function opens_at(limit, memory) return memory - ((limit.burst or 1) - 1) * interval(limit) end
+
+function Gates.concurrency_gate(limits)
+  for _, limit in ipairs(limits) do
+    if limit.kind == 'concurrency' then return gate_of(limit) end
+  end
+end
+
+local function lane_of(gate, queue, priority)
+  local name = #gate .. ':' .. gate .. priority .. ':' .. queue
+  if not lanes[name] then lanes[name] = {name = name, gate = gate} end
+  return lanes[name]
+end
+
+-- Enter a job that has a gate.
+function Gates.enter(job)
+  local lane = lane_of(job.gate, job.queue, job.priority)
+  if job.state == 'RUNNING' then
+    running.add(job.gate, 1)
+  elseif job.held then
+    Store.write('ZADD', 'lane:' .. lane.name, 0, Lanes.member(job))
+    Store.write('SADD', 'lanes:' .. job.gate, lane.name)
+    lane.was_left = nil
+  else
+    represent.add(lane.name, 1)
+  end
+end
+
+-- Strike a job out. Its gate, state, queue, priority and turn must be what they were.
+function Gates.exit(job)
+  local lane = lane_of(job.gate, job.queue, job.priority)
+  if job.state == 'RUNNING' then
+    running.add(job.gate, -1)
+  elseif job.held then
+    Store.write('ZREM', 'lane:' .. lane.name, Lanes.member(job))
+    lane.was_left = true
+  else
+    represent.add(lane.name, -1)
+  end
+end
+
+-- A job runs no longer, or will not run. "refunded": it was let pass, but has not started.
+function Gates.departed(job, refunded)
+  departures[#departures + 1] = {job.limits, job.queue, job.priority, refunded}
+end
+
+local function first_held(lane)
+  local first = Store.ask('ZRANGE', 'lane:' .. lane.name, 0, 0)[1]
+  return first and Jobs.get(Lanes.id(first)).limits
+end
+
+local function promote(lane, count, visible_at)
+  local members = Store.ask('ZRANGE', 'lane:' .. lane.name, 0, count - 1)
+  for _, job in ipairs(Jobs.all(Lanes.ids(members))) do
+    Lanes.remove(job)
+    job.held = nil
+    job.visible_at = visible_at or job.visible_at
+    Jobs.save(job)
+    Lanes.place(job)
+  end
+end
+
+local Pass = {}
+Pass.__index = Pass
+
+-- The gates during one step.
+function Gates.open()
+  return setmetatable({
+    _running = {}, _until = {}, _new = {}, _holding = {}, _touched = {}, _left = {},
+  }, Pass)
+end
+
+function Pass:_room(limit)
+  local gate = gate_of(limit)
+  if limit.kind == 'concurrency' then
+    if not self._running[gate] then self._running[gate] = running.get(gate) end
+    return math.max(0, amount(limit) - self._running[gate])
+  end
+  if not self._until[gate] then
+    self._until[gate] = tonumber(Store.ask('ZSCORE', 'rates', gate) or 0)
+  end
+  local early = NOW - opens_at(limit, self._until[gate])
+  if early < 0 then return 0 end
+  return math.min(limit.burst or 1, math.floor(early / interval(limit)) + 1)
+end
+
+function Pass:_remember(gate, memory)
+  self._until[gate] = memory
+  Store.write('ZADD', 'rates', memory, gate)
+end
+
+function Pass:_is_full(lane, limit)
+  if self._holding[lane] then return true end
+  if not self._new[lane] then
+    self._new[lane] = represent.get(lane.name)
+    if first_held(lane) then return true end
+  end
+  local room = self:_room(limit)
+  if room == 0 and limit.kind == 'rate' then room = 1 end
+  return self._new[lane] >= room
+end
+
+-- Where a new job stands that could run now: the gate that holds it, or nil.
+function Pass:place(limits, queue, priority)
+  for _, limit in ipairs(limits) do
+    local lane = lane_of(gate_of(limit), queue, priority)
+    if self:_is_full(lane, limit) then
+      self._holding[lane] = true
+      return lane.gate
+    end
+  end
+  for _, limit in ipairs(limits) do
+    local lane = lane_of(gate_of(limit), queue, priority)
+    self._new[lane] = self._new[lane] + 1
+  end
+end
+
+function Pass:_touch(limits, queue, priority)
+  for _, limit in ipairs(limits) do
+    self._touched[lane_of(gate_of(limit), queue, priority)] = true
+  end
+end
+
+-- Let a job run, or name the gate that it has to be held at.
+function Pass:admit(limits, queue, priority)
+  self:_touch(limits, queue, priority)
+  for _, limit in ipairs(limits) do
+    if self:_room(limit) < 1 then return gate_of(limit) end
+  end
+  for _, limit in ipairs(limits) do
+    local gate = gate_of(limit)
+    if limit.kind == 'concurrency' then
+      self._running[gate] = self._running[gate] + 1
+    else
+      self:_remember(gate, math.max(self._until[gate], NOW) + interval(limit))
+    end
+  end
+end
+
+function Pass:leave(limits, queue, priority)
+  self:_touch(limits, queue, priority)
+  for _, limit in ipairs(limits) do
+    local gate = gate_of(limit)
+    if limit.kind == 'concurrency' and not self._left[gate] then
+      self._left[gate] = true
+      for _, name in ipairs(Store.ask('SMEMBERS', 'lanes:' .. gate)) do
+        lanes[name] = lanes[name] or {name = name, gate = gate}
+        self._touched[lanes[name]] = true
+      end
+    end
+  end
+end
+
+function Pass:refund(limits)
+  for _, limit in ipairs(limits) do
+    if limit.kind == 'rate' then
+      self:_room(limit)
+      local gate = gate_of(limit)
+      self:_remember(gate, self._until[gate] - interval(limit))
+    end
+  end
+end
+
+function Pass:_refill(lane)
+  local held = first_held(lane)
+  if not held then return false end
+  local limit
+  for _, each in ipairs(held) do
+    if gate_of(each) == lane.gate then limit = limit or each end
+  end
+  local free, visible_at = self:_room(limit), nil
+  if free == 0 and limit.kind == 'rate' then
+    free, visible_at = 1, opens_at(limit, self._until[lane.gate])
+  end
+  local missing = free - represent.get(lane.name)
+  if missing < 1 then return false end
+  promote(lane, missing, visible_at)
+  return not visible_at
+end
+
+-- See to the lanes that were touched; whether a job is ready now that was not.
+function Pass:refill()
+  local touched, promoted = self._touched, false
+  self._touched = {}
+  for lane in pairs(touched) do
+    promoted = self:_refill(lane) or promoted
+  end
+  return promoted
+end
+
+-- Let others take the place of those that have departed.
+function Gates.refill()
+  if #departures == 0 then return end
+  local gone, pass = departures, Gates.open()
+  departures = {}
+  for _, each in ipairs(gone) do
+    pass:leave(each[1], each[2], each[3])
+    if each[4] then pass:refund(each[1]) end
+  end
+  pass:refill()
+end
+
+function Gates.save()
+  running.save()
+  represent.save()
+  for name, lane in pairs(lanes) do
+    if lane.was_left and Store.ask('ZCARD', 'lane:' .. name) == 0 then
+      Store.write('SREM', 'lanes:' .. lane.gate, name)
+    end
+  end
+end

@@ -1,0 +1,3 @@
+-- The records of ARGS.ids; false where there is no such job.
+
+return records_of(ARGS.ids, Store.fields('jobs', ARGS.ids))

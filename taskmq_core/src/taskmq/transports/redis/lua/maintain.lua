@@ -1,0 +1,55 @@
+-- Housekeeping, at most ARGS.limit jobs of each kind. See taskmq.transport.Transport.maintain.
+-- The answer: reclaimed, expired, dead, purged, keys purged, workers forgotten, dropped.
+
+local limit = ARGS.limit
+local queues, dropped = Store.ask('SMEMBERS', 'queues'), {}
+
+local function due(key)
+  return Store.ask('ZRANGEBYSCORE', key, '-inf', NOW, 'LIMIT', 0, limit)
+end
+
+local function forget(key, names, index)
+  for _, name in ipairs(names) do
+    Store.write('HDEL', key, name)
+    Store.write('ZREM', index, name)
+  end
+  return #names
+end
+
+local LANES = {'ready:', 'delayed:', 'held:', 'leased:', 'waiting:', 'dead:'}
+
+local function forget_empty_queues()
+  for _, queue in ipairs(queues) do
+    local count = 0
+    for _, lane in ipairs(LANES) do count = count + Store.ask('EXISTS', lane .. queue) end
+    if count == 0 then Store.write('SREM', 'queues', queue) end
+  end
+end
+
+local reclaimed, dead = 0, 0
+for _, queue in ipairs(queues) do
+  if reclaimed < limit then
+    reclaimed = reclaimed + Tidy.reclaim(queue, limit - reclaimed, dropped)
+  end
+end
+for _, each in ipairs(dropped) do
+  if each[4] ~= 'revoked' then dead = dead + 1 end
+end
+local expired = Tidy.drop_expired(queues, limit, dropped)
+for _, job in ipairs(Jobs.all(due('forsaken'))) do
+  Endings.give_up(job, job.parked_reason or 'parked')
+  dropped[#dropped + 1] = {job.id, job.task, job.queue, job.dead_reason}
+  dead = dead + 1
+end
+local past = Jobs.all(due('finished'))
+for _, job in ipairs(past) do Endings.discard(job) end
+Fair.forget_served()
+Store.ask('ZREMRANGEBYSCORE', 'rates', '-inf', NOW)
+local keys = forget('keys', due('key_ends'), 'key_ends')
+local silent = Store.ask('ZRANGEBYSCORE', 'heartbeats', '-inf', NOW - ARGS.memory)
+local workers = forget('workers', silent, 'heartbeats')
+Gates.refill()
+Store.flush_all()
+forget_empty_queues()
+Endings.commit()
+return cmsgpack.pack({reclaimed, expired, dead, #past, keys, workers, dropped})

@@ -1,0 +1,160 @@
+-- Handing out deliveries: the most urgent ready jobs, by priority, then by turns of the queues,
+-- then by place. What a limit does not let pass is held.
+
+local CHUNK = 200  -- how many jobs to look at next when limits have kept some from running
+local MOST_HELD = 2000  -- in one exchange; if there are more, it has not finished
+
+local pass, wanted, dropped
+local leased = {}
+local held = 0
+
+local function is_unfinished()
+  return held >= MOST_HELD
+end
+
+local function lease(job)
+  job.token = job.token + 1
+  job.settled_as = nil
+  job.deliveries = job.deliveries + 1
+  job.started_at, job.worker = NOW, wanted.worker
+  job.lease_until = NOW + wanted.lease
+  Lanes.move(job, 'reserve', true)
+  leased[#leased + 1] = job
+end
+
+-- Lease a ready job, or hold it; whether it was leased.
+local function try(job)
+  if job.expires_at and job.expires_at <= NOW then  -- more than could be dropped at once
+    Endings.end_all({job}, 'expire')
+    dropped[#dropped + 1] = {job.id, job.task, job.queue, 'expired'}
+    held = held + 1
+    return false
+  end
+  local gate = job.limits and pass:admit(job.limits, job.queue, job.priority)
+  if gate then
+    Lanes.hold(job, gate)
+    held = held + 1
+    return false
+  end
+  lease(job)
+  return true
+end
+
+-- Lease the first jobs of a line that may run, up to "count".
+local function take(queue, priority, count)
+  local key, score, size = 'ready:' .. queue.name, 0 - priority, count
+  local taken = {}
+  while count > #taken and not is_unfinished() do
+    local line = Store.ask('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, size)
+    for _, job in ipairs(Jobs.all(Lanes.ids(line))) do
+      if #taken == count then break end
+      if try(job) then taken[#taken + 1] = job end
+    end
+    if #line < size then break end
+    size = math.max(count - #taken, CHUNK)
+  end
+  if queue.quota then queue.quota = queue.quota - #taken end
+  Fair.serve(taken)
+end
+
+local function left()
+  return wanted.limit - #leased
+end
+
+local function is_open(queue)
+  return not queue.quota or queue.quota > 0
+end
+
+-- The highest ready priority of the open queues, and the queues that have it.
+function Reserve.top()
+  local highest, level = nil, {}
+  for _, queue in ipairs(wanted.queues) do
+    local top = is_open(queue) and Signals.top(queue.name)
+    if top and (not highest or top > highest) then
+      highest, level = top, {queue}
+    elseif top and top == highest then
+      level[#level + 1] = queue
+    end
+  end
+  return highest, level
+end
+
+-- Share a limit among queues in proportion to their weights: taskmq.turns says how.
+local function share(level, priority, limit)
+  local score, open = 0 - priority, {}
+  for _, queue in ipairs(level) do
+    local count = Store.ask('ZCOUNT', 'ready:' .. queue.name, score, score)
+    queue.available = math.min(count, queue.quota or count)
+    queue.taken = 0
+    if queue.available > 0 then open[#open + 1] = queue end
+  end
+  if #open == 1 then
+    open[1].taken = math.min(limit, open[1].available)
+    return
+  end
+  local present = tonumber(Store.ask('HGET', 'turns', '') or 0)
+  for _, queue in ipairs(open) do
+    local served = tonumber(Store.ask('HGET', 'turns', queue.name) or present)
+    queue.served = math.max(served, present)
+  end
+  local shared = open
+  while limit > 0 and #open > 0 do
+    local best = 1
+    for index = 2, #open do  -- they are sorted by name
+      if open[index].served < open[best].served then best = index end
+    end
+    local queue = open[best]
+    present = queue.served
+    queue.served = queue.served + 1 / queue.weight
+    queue.taken = queue.taken + 1
+    limit = limit - 1
+    if queue.taken == queue.available then
+      local rest = {}
+      for _, each in ipairs(open) do if each ~= queue then rest[#rest + 1] = each end end
+      open = rest
+    end
+  end
+  Store.write('HSET', 'turns', '', string.format('%.17g', present))
+  for _, queue in ipairs(shared) do
+    Store.write('HSET', 'turns', queue.name, string.format('%.17g', queue.served))
+  end
+end
+
+local function take_ready()
+  while left() > 0 and not is_unfinished() do
+    local priority, level = Reserve.top()
+    if not priority then return end
+    if #level == 1 then
+      take(level[1], priority, math.min(left(), level[1].quota or left()))
+    else
+      share(level, priority, left())
+      for _, queue in ipairs(level) do
+        if queue.taken > 0 then take(queue, priority, queue.taken) end
+      end
+    end
+  end
+end
+
+-- These and no others, in this order.
+local function take_named(ids)
+  local open = {}
+  for _, queue in ipairs(wanted.queues) do open[queue.name] = queue end
+  for _, job in ipairs(Jobs.all(ids)) do
+    local queue = open[job.queue]
+    if left() < 1 then break end
+    if queue and is_open(queue) and Lanes.is_ready(job) and try(job) then
+      if queue.quota then queue.quota = queue.quota - 1 end
+      Fair.serve({job})
+    end
+  end
+end
+
+-- Lease jobs as a reservation wants them. What has expired is added to "gone".
+function Reserve.run(reservation, gone)
+  wanted, dropped, pass = reservation, gone, Gates.open()
+  for _, queue in ipairs(wanted.queues) do Signals.watch(queue.name) end
+  repeat
+    if wanted.jobs then take_named(wanted.jobs) else take_ready() end
+  until not pass:refill() or left() < 1 or is_unfinished()
+  return leased, is_unfinished()
+end
