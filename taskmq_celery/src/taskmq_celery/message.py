@@ -17,7 +17,7 @@ from kombu.utils.json import dumps, loads
 import taskmq
 from taskmq import Dependency, TaskContext
 from taskmq.call import Options
-from taskmq.envelope import AckPolicy, Sealed, embed, seal
+from taskmq.envelope import AckPolicy, Sealed, embed
 
 from .codec import codec_name
 
@@ -259,7 +259,7 @@ def retry_envelope(ctx: TaskContext, celery_task: Any, retry: Any) -> Sealed | N
             headers[name] = changes[name]
     known = {name: getattr(envelope, name) for name in envelope.__struct_fields__}
     changed = type(envelope)(**{**known, **fields, "headers": headers})
-    return seal(changed, engine.config.max_message_bytes)
+    return engine.seal_envelope(changed)
 
 
 def _encoded(engine: taskmq.App, arguments: tuple[Any, Any], codec: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import ModuleType
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from .backpressure import enqueue_or_wait
 from .call import Call, instant
 from .checks import nearest
 from .clock import Clock, SystemClock
-from .codec import BUILT_IN, Codec, CodecRegistry
+from .codec import BUILT_IN, NO_PAYLOAD_STORE, Codec, CodecRegistry
 from .config import Config
 from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
@@ -30,6 +30,7 @@ from .ids import new_id
 from .plugins import PREFIX, Plugins
 from .policy import TaskPolicy
 from .records import JobFilter, JobRecord, PausedQueue
+from .references import OFFLOADED
 from .registry import Registry
 from .result import Result
 from .tasks import (
@@ -41,6 +42,9 @@ from .tasks import (
     task_of,
 )
 from .transport import Enqueued, Transport
+
+if TYPE_CHECKING:
+    from .payloads import Offload, PayloadStore
 
 __all__ = ["App", "task"]
 
@@ -59,7 +63,8 @@ class App:
 
     Nothing is opened before the first job is submitted or looked at. ``include`` names modules
     with tasks made by the app-less ``@task``; `load` imports them, which a worker does when it
-    starts. ``transport`` is an open store to use instead of ``config.transport``.
+    starts. ``transport`` is an open store to use instead of ``config.transport``, ``payloads`` a
+    payload store instead of ``config.payload_store``.
     Without ``config``, the environment is read (`Config.from_env`). Raises `ConfigError`.
     """
 
@@ -74,6 +79,7 @@ class App:
         include: Sequence[str] = (),
         transport: Transport | None = None,
         clock: Clock | None = None,
+        payloads: PayloadStore | None = None,
     ) -> None:
         self.config = config or Config.from_env()
         self.clock: Clock = clock or SystemClock()
@@ -90,6 +96,9 @@ class App:
         self._given = transport is not None
         self._opening = threading.Lock()
         self._no_transport = ""
+        self.load_plugins(*self.config.plugins)
+        self.offload = self._make_offload(payloads)
+        """What puts large arguments and results into a payload store, if there is one."""
         self._eager: EagerRunner | None = None
         if self.config.eager:
             if transport is not None:
@@ -97,10 +106,24 @@ class App:
             self.clock = leaping = LeapingClock(self.clock)
             self._eager = EagerRunner(self, leaping)
         self._configured_sink: EventSink | None = None
-        self.load_plugins(*self.config.plugins)
         if transport is not None:
             refuse_required(self.config.require, self.store_name, transport.capabilities)
         self.write_events(self.config.events)
+
+    def _make_offload(self, payloads: PayloadStore | None) -> Offload | None:
+        url, above = self.config.payload_store, self.config.offload_above
+        if payloads is None and url is None:
+            if above is not None:
+                raise ConfigError("offload_above needs a payload_store, e.g. file:///var/payloads")
+            return None
+        from . import payloads as module  # only where it is used
+
+        def open_store() -> PayloadStore:
+            return payloads or module.open_payload_store(str(url), self.plugins)
+
+        offload = module.Offload(open_store, above)
+        self.codecs.fetch = offload.fetch_result
+        return offload
 
     # -- defining tasks ----------------------------------------------------------------------
 
@@ -255,6 +278,8 @@ class App:
             stored = self.transport.enqueue(sealed)  # nobody else would make room
         else:
             stored = enqueue_or_wait(self.transport, sealed, self.config.queues)
+        if self.offload is not None:
+            self._discard_unused(self.offload, sealed, stored)
         if self.emitter.active:
             self._report(sealed, stored, now)
         if self._eager is not None:
@@ -263,6 +288,14 @@ class App:
             Result(self, one.job_id, task=call.task, created=one.created)
             for one, call in zip(stored, calls, strict=True)
         ]
+
+    def _discard_unused(
+        self, offload: Offload, sealed: Sequence[Sealed], stored: Sequence[Enqueued]
+    ) -> None:
+        """The payloads of jobs whose key stood for another one."""
+        for one, known in zip(sealed, stored, strict=True):
+            if known.job_id != one.envelope.id and one.envelope.codec == OFFLOADED:
+                offload.discard(one.envelope)
 
     async def asubmit(self, call: Call[R]) -> Result[R]:
         """`submit` for asyncio callers, through a thread."""
@@ -277,7 +310,8 @@ class App:
         return Result(self, job_id)
 
     def seal(self, call: Call[Any], now: float) -> Sealed:
-        """The envelope of a call, checked against the size limit."""
+        """The envelope of a call, checked against the size limit. Large arguments are in the
+        payload store then, if the app has one."""
         task, options, config = call.task, call.with_, self.config
         policy = task.policy
         codec, (args, kwargs) = self.codecs.encode_many(
@@ -316,13 +350,33 @@ class App:
             headers=dict(options.headers) if options.headers else {},
             enqueued_at=now,
         )
-        sealed = seal(envelope, config.max_message_bytes)
+        sealed = self.seal_envelope(envelope)
         if declared is None or declared.capacity is None:
             return sealed
         return Sealed(envelope, sealed.data, declared.room)
 
+    def seal_envelope(self, envelope: Envelope) -> Sealed:
+        """An envelope as it is stored: large arguments are put into the payload store, if the app
+        has one. Raises as `taskmq.envelope.seal` does, and `PayloadUnavailable`."""
+        if self.offload is not None:
+            envelope = self.offload.send(envelope)
+        return seal(envelope, self.config.max_message_bytes)
+
+    def fetch(self, envelope: Envelope) -> Envelope:
+        """An envelope with its arguments, wherever they are.
+
+        Raises `DecodeError` (`PayloadLost` if they are missing or damaged), and
+        `PayloadUnavailable`.
+        """
+        if envelope.codec != OFFLOADED:
+            return envelope
+        if self.offload is None:
+            raise DecodeError(NO_PAYLOAD_STORE)
+        return self.offload.fetch(envelope)
+
     def arguments_of(self, envelope: Envelope) -> tuple[list[Any], dict[str, Any]]:
-        """The decoded arguments of an envelope. Raises `DecodeError`."""
+        """The decoded arguments of an envelope. Raises as `fetch` does."""
+        envelope = self.fetch(envelope)
         codec, decode = envelope.codec, self.codecs.decode
         is_json = self.codecs.is_json(codec)
         try:
@@ -434,9 +488,12 @@ class App:
         return self.config.transport.partition("://")[0] + "://"
 
     def check_needs(self) -> None:
-        """See that the store can do what the app's tasks and queues need. A worker calls it when
-        it starts; jobs are checked when they are submitted. Raises `ConfigError`, and
-        `TransportError` if the store cannot be opened."""
+        """See that the store can do what the app's tasks and queues need, and that there is a
+        payload store where one is configured. A worker calls it when it starts; jobs are checked
+        when they are submitted. Raises `ConfigError`, and `TransportError` if the store cannot be
+        opened."""
+        if self.offload is not None:
+            _ = self.offload.store
         has = self.transport.capabilities
         refuse_program(self.tasks, self.config.queues, self.store_name, has)
 

@@ -19,11 +19,20 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from .errors import ConfigError, DecodeError, EncodeError
+from .references import OFFLOADED
 
-__all__ = ["BUILT_IN", "Codec", "CodecRegistry", "Payload", "refuse_non_finite"]
+__all__ = [
+    "BUILT_IN",
+    "NO_PAYLOAD_STORE",
+    "Codec",
+    "CodecRegistry",
+    "Payload",
+    "refuse_non_finite",
+]
 
 JSON, TAGGED = "json", "json+types"
 BUILT_IN = frozenset({JSON, TAGGED})
+NO_PAYLOAD_STORE = "its bytes are in a payload store, and this app has none: set payload_store"
 TAG, VALUE, PLAIN_DICT = "$type", "value", "$dict"
 
 
@@ -58,6 +67,8 @@ class CodecRegistry:
         discover: Callable[[str], Codec | None] | None = None,
     ) -> None:
         """``discover`` finds a codec that a task or a call names and nobody registered."""
+        self.fetch: Callable[[Payload], Payload] | None = None
+        """Gets what a reference stands for out of the payload store, where there is one."""
         self._discover = discover
         self._types: dict[type, tuple[str, Callable[[Any], Any]]] = {}
         self._decoders: dict[str, Callable[[Any], Any]] = {}
@@ -73,7 +84,7 @@ class CodecRegistry:
 
     def register(self, codec: Codec) -> None:
         """Make ``codec`` readable (and writable, where a task or call names it)."""
-        if codec.name in BUILT_IN or codec.name in self._codecs:
+        if codec.name in (*BUILT_IN, OFFLOADED) or codec.name in self._codecs:
             raise ConfigError(f"codec {codec.name!r} is registered already")
         self._codecs[codec.name] = codec
 
@@ -125,7 +136,7 @@ class CodecRegistry:
         A built-in ``codec`` is the same as none: whether tags are needed decides between them.
         """
         try:
-            if codec is not None and codec not in BUILT_IN:
+            if codec is not None and codec not in BUILT_IN and codec != OFFLOADED:
                 self.want(codec)
                 return codec, [self._encode_custom(codec, value) for value in values]
             return self._encode_json(values)
@@ -137,7 +148,12 @@ class CodecRegistry:
             raise EncodeError(f"cannot encode: {error}") from error
 
     def decode(self, payload: Payload) -> Any:
-        """The value of a payload. Raises `DecodeError`, whatever the bytes are."""
+        """The value of a payload. Raises `DecodeError`, whatever the bytes are; for a reference
+        also what `taskmq.payloads.Offload.fetch_result` does."""
+        if payload.codec == OFFLOADED:
+            if self.fetch is None:
+                raise DecodeError(NO_PAYLOAD_STORE)
+            payload = self.fetch(payload)
         try:
             if payload.codec == JSON:
                 return self._load(payload.data)

@@ -155,6 +155,11 @@ class Config:
     serializer: Literal["msgspec", "json"] = "msgspec"
     """Both write the same JSON; ``json`` uses the standard library alone."""
     max_message_bytes: int = 256 * 1024
+    payload_store: str | None = None
+    """URL of a place for large arguments and results: ``file:///path``, or one of fsspec."""
+    offload_above: int | None = None
+    """Arguments and results of more than so many bytes go there. ``None``: none does; what others
+    have put there is read."""
     timezone: str = "UTC"
     log_format: Literal["json", "pretty"] = "pretty"
     events: str = "none"
@@ -175,6 +180,12 @@ class Config:
             raise ConfigError(
                 f"heartbeat_interval ({self.heartbeat_interval:g} s) must not exceed lease "
                 f"({self.lease:g} s): a worker that heartbeats less often looks dead"
+            )
+
+        if self.offload_above is not None and self.offload_above > self.max_message_bytes:
+            raise ConfigError(
+                f"offload_above ({self.offload_above:,} bytes) must not exceed max_message_bytes "
+                f"({self.max_message_bytes:,}): what is between the two would be refused"
             )
 
     @classmethod
@@ -302,6 +313,13 @@ def _url(name: str, value: object) -> None:
         )
 
 
+def _place(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.partition("://")[2]:
+        raise ConfigError(
+            f"{name} must be a URL such as file:///var/lib/payloads or s3://bucket, got {value!r}"
+        )
+
+
 def _zone(name: str, value: object) -> None:
     if value == "UTC":
         return  # known without a time zone database, which slim containers lack
@@ -343,6 +361,8 @@ _CHECKS: dict[str, Check] = {
     "park_ttl": positive,
     "serializer": one_of("msgspec", "json"),
     "max_message_bytes": count,
+    "payload_store": optional(_place),
+    "offload_above": optional(count),
     "timezone": _zone,
     "log_format": one_of("json", "pretty"),
     "events": _built_in_or_plugin("none", "stdout", "stderr"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .envelope import Sealed, embed, load, seal
+from .envelope import Envelope, Sealed, embed, load
 from .errors import UnknownJob
 from .records import JobFilter, JobRecord
 
@@ -70,7 +70,8 @@ class DeadLetterBox:
 
         ``args``, ``kwargs`` and ``queue`` replace what the job had. An ``expires`` that has passed
         meanwhile is taken off: who replays a job wants it to run. Raises `UnknownJob`,
-        `EncodeError`, `MessageTooLarge`; the dead letter is unchanged then.
+        `EncodeError`, `MessageTooLarge`, and `DecodeError` where one of ``args`` and ``kwargs`` is
+        given and the other cannot be read; the dead letter is unchanged then.
         """
         edit = _Edit(args, kwargs, queue)
         if not self._replay([self.get(job_id)], edit):
@@ -103,9 +104,7 @@ class DeadLetterBox:
         if _has_expired(letter, now):
             changes["expires_at"] = None
         if edit.args is not None or edit.kwargs is not None:
-            args, kwargs = self._app.arguments_of(envelope)
-            args = args if edit.args is None else list(edit.args)
-            kwargs = kwargs if edit.kwargs is None else dict(edit.kwargs)
+            envelope, args, kwargs = _arguments(self._app, envelope, edit)
             codec, (a, k) = self._app.codecs.encode_many((args, kwargs), envelope.codec)
             is_json = self._app.codecs.is_json(codec)
             changes |= {
@@ -113,8 +112,7 @@ class DeadLetterBox:
                 "args": embed(a, is_json=is_json),
                 "kwargs": embed(k, is_json=is_json),
             }
-        edited = msgspec.structs.replace(envelope, **changes)
-        return seal(edited, self._app.config.max_message_bytes)
+        return self._app.seal_envelope(msgspec.structs.replace(envelope, **changes))
 
 
 @dataclass(frozen=True)
@@ -131,3 +129,16 @@ NO_EDIT = _Edit()
 
 def _has_expired(letter: JobRecord, now: float) -> bool:
     return letter.expires_at is not None and letter.expires_at <= now
+
+
+def _arguments(
+    app: App, envelope: Envelope, edit: _Edit
+) -> tuple[Envelope, list[Any], dict[str, Any]]:
+    """Those that it will have, and the envelope with the codec that they are to be in. What both
+    are given for need not be readable."""
+    if edit.args is not None and edit.kwargs is not None:
+        return envelope, list(edit.args), dict(edit.kwargs)
+    envelope = app.fetch(envelope)
+    args, kwargs = app.arguments_of(envelope)
+    args = args if edit.args is None else list(edit.args)
+    return envelope, args, kwargs if edit.kwargs is None else dict(edit.kwargs)

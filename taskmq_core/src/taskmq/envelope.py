@@ -8,6 +8,7 @@ executor needs them. ``docs/reference/envelope.md`` lists the fields.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import msgspec
 from .codec import Payload, refuse_non_finite
 from .errors import EncodeError, MalformedEnvelope, MessageTooLarge, UnsupportedVersion
 from .limits import Capacity, Fair, Limit
+from .references import OFFLOADED, Reference
 
 __all__ = [
     "DAY",
@@ -100,6 +102,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Envelope).decode
 _decode_version = msgspec.json.Decoder(_Version).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_references = msgspec.json.Decoder(list[Reference]).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
@@ -128,8 +131,14 @@ def fingerprint(envelope: Envelope) -> bytes:
     """What an idempotency key stands for: 16 bytes of the task and its encoded arguments.
 
     The order of keywords, and of keys in dicts, makes no difference. The order of a set does: it
-    was a list by the time it was encoded.
+    was a list by the time it was encoded. Where the arguments were taken out of the envelope, the
+    reference has what it was before.
     """
+    if envelope.codec == OFFLOADED:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, ValueError):
+            (reference,) = _decode_references(envelope.args)
+            if reference.fingerprint:
+                return bytes.fromhex(reference.fingerprint)
     sorted_ = [_encode_sorted(_decode_any(field)) for field in (envelope.args, envelope.kwargs)]
     parts = (envelope.task.encode(), envelope.codec.encode(), *sorted_)
     digest = hashlib.blake2b(digest_size=16)

@@ -8,10 +8,12 @@
     │   ├── MessageTooLarge         over ``Config.max_message_bytes``
     │   ├── EncodeError             a value has no wire form
     │   ├── DecodeError             bytes that no codec can read
+    │   │   └── PayloadLost         offloaded bytes that are missing or damaged
     │   ├── MalformedEnvelope       bytes that are not an envelope at all
     │   └── UnsupportedVersion      an envelope of a later protocol
     ├── TransportError              the store said no
     │   ├── TransportUnavailable    cannot be reached, or is locked; may be tried again
+    │   │   └── PayloadUnavailable  the payload store cannot be reached
     │   ├── StoreFull               no space left; nothing was written
     │   ├── StoreCorrupt            the store's own file or schema is damaged
     │   ├── SchemaMismatch          the store was written by another version
@@ -62,6 +64,8 @@ __all__ = [
     "MalformedEnvelope",
     "MessageError",
     "MessageTooLarge",
+    "PayloadLost",
+    "PayloadUnavailable",
     "QueueFull",
     "RejectJob",
     "ReleaseJob",
@@ -117,6 +121,17 @@ class DecodeError(MessageError):
     """Bytes that the named codec cannot read, or a codec that is not registered here."""
 
 
+class PayloadLost(DecodeError):
+    """Arguments or a result were put into a payload store, and what is there now is not that.
+
+    ``reason`` is ``payload_missing`` or ``payload_damaged``.
+    """
+
+    def __init__(self, message: str = "", *, reason: str = "payload_damaged") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class MalformedEnvelope(MessageError):
     """Bytes that are not an envelope of any version."""
 
@@ -131,6 +146,10 @@ class TransportError(TaskmqError):
 
 class TransportUnavailable(TransportError):
     """The store cannot be reached or is locked by another; the call may be repeated."""
+
+
+class PayloadUnavailable(TransportUnavailable):
+    """The payload store cannot be reached, read or written; the call may be repeated."""
 
 
 class StoreFull(TransportError):

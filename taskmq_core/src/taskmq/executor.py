@@ -24,15 +24,19 @@ from .errors import (
     Interrupted,
     JobCancelled,
     MalformedEnvelope,
+    PayloadLost,
+    PayloadUnavailable,
     RejectJob,
     ReleaseJob,
     RetryJob,
+    TransportError,
     UnknownTask,
     UnsupportedVersion,
     WorkerLost,
 )
 from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
 from .failures import describe, forget_frames
+from .references import OFFLOADED
 from .retry import Retry
 from .states import JobState
 from .transport import (
@@ -60,6 +64,8 @@ logger = logging.getLogger("taskmq.executor")
 
 NULL = Payload("json", b"null")
 DEFAULT_RETRY = Retry()
+PUT_OFF = 5.0
+"""Seconds until a job is offered again that could not be started for want of a server."""
 
 UNRUNNABLE: dict[str, Exception] = {
     "unsupported_version": UnsupportedVersion("no worker here reads envelopes of its version"),
@@ -126,6 +132,7 @@ class Executor:
         self._find = app.tasks.find
         self._codecs = app.codecs
         self._emitter = app.emitter
+        self._offload = app.offload
         self._park_ttl = app.config.park_ttl
 
     def execute(self, delivery: Delivery) -> Outcome:
@@ -160,9 +167,16 @@ class Executor:
         if task is None:
             return self._park(delivery, "unknown_task", envelope)
         try:
+            if envelope.codec == OFFLOADED:
+                envelope = self._app.fetch(envelope)
             args, kwargs = self._arguments(delivery, envelope, task)
             if task.hooks:
                 task.check(args, kwargs)
+        except PayloadLost as error:
+            self._drop(delivery, error.reason, envelope)
+            return Outcome(DeadLetter(delivery, error.reason, describe(error)))
+        except PayloadUnavailable as error:
+            return self._put_off(delivery, envelope, error)
         except DecodeError:
             return self._park(delivery, "undecodable_arguments", envelope)
         except TypeError:
@@ -259,6 +273,8 @@ class Executor:
             if task.is_async:
                 result = _complete(result)
             settlement = self._on_result(result, delivery, envelope, task, context)
+            if self._offload is not None:
+                settlement = self._sent(settlement, envelope)
         except KeyboardInterrupt:
             raise  # of whoever sits at the terminal, not of the task
         except BaseException as error:
@@ -301,6 +317,8 @@ class Executor:
             with leash.hold(context):
                 result = await task.body(*attempt.args, **attempt.kwargs)
             settlement = self._on_result(result, delivery, envelope, task, context)
+            if self._offload is not None:
+                settlement = await asyncio.to_thread(self._sent, settlement, envelope)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -355,6 +373,14 @@ class Executor:
         if result is None:
             return NULL
         return self._codecs.encode(result, envelope.codec)
+
+    def _sent(self, settlement: Settlement, envelope: Envelope) -> Settlement:
+        """With a large result put into the payload store, if there is one."""
+        if self._offload is None or not isinstance(settlement, Ack) or settlement.result is None:
+            return settlement
+        job_id = settlement.delivery.job_id
+        stored = self._offload.send_result(job_id, settlement.result, handed_over=envelope.feeds)
+        return Ack(settlement.delivery, stored)
 
     def _on_raise(
         self,
@@ -443,6 +469,13 @@ class Executor:
             return settlement, JobState.QUEUED
         _call_hook(task, "on_failure", context, error)
         return settlement, JobState.FAILED
+
+    def _put_off(self, delivery: Delivery, envelope: Envelope, error: TransportError) -> Outcome:
+        """Until what is needed before the task can start answers again; that costs nothing."""
+        logger.warning("job %s is put off: %s", delivery.job_id, error)
+        if self._emitter.active:
+            self._emit(JobDeferred, delivery, envelope, reason="unavailable", parked=False)
+        return Outcome(Defer(delivery, PUT_OFF))
 
     def _park(self, delivery: Delivery, reason: str, envelope: Envelope | None = None) -> Outcome:
         """Until a worker comes that can run it, or its time in the park is over. The offer at that

@@ -10,6 +10,7 @@ group                 name                    value
 ``taskmq.codecs``     the codec's wire name   a function without arguments that makes the `Codec`
 ``taskmq.sinks``      as in ``plugin:NAME``   likewise, the `EventSink`
 ``taskmq.pools``      as in ``plugin:NAME``   ``make(slots, setting) -> Pool``
+``taskmq.payloads``   scheme of the URL       ``make(url) -> PayloadStore``
 ``taskmq.plugins``    any of these            module with ``register(plugins)``
 ===================== ======================= ====================================================
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from .codec import Codec
     from .events import EventSink
+    from .payloads import PayloadStore
 
 __all__ = ["API", "ENTRY_POINT_GROUP", "PREFIX", "Plugins", "open_transport"]
 
@@ -50,6 +52,7 @@ GROUPS = {
     "codec": "taskmq.codecs",
     "sink": "taskmq.sinks",
     "pool": "taskmq.pools",
+    "payload store": "taskmq.payloads",
 }
 BUILT_IN = {
     "amqp": "taskmq.transports.amqp",
@@ -91,6 +94,12 @@ class Plugins:
         """Offer a pool, for ``Config(pool="plugin:NAME")``: ``make(slots, setting)`` is given a
         number of slots and a `taskmq.pools.Setting`."""
         self._add("pool", name, make, override)
+
+    def payload_store(
+        self, scheme: str, make: Callable[[str], PayloadStore], *, override: bool = False
+    ) -> None:
+        """Offer a place for large payloads: ``make(url)`` opens it."""
+        self._add("payload store", scheme, make, override)
 
     def _add(self, kind: str, name: str, value: object, override: bool) -> None:
         if (kind, name) in self._known and not override:
@@ -154,6 +163,13 @@ class Plugins:
     def pool_factory(self, name: str) -> Callable[..., Any]:
         """What makes the pool; ``name`` may have the prefix. Raises `ConfigError`."""
         return cast("Callable[..., Any]", self._need("pool", name.removeprefix(PREFIX)))
+
+    def make_payload_store(self, scheme: str, url: str) -> PayloadStore | None:
+        """The payload store behind ``url``, if a plugin offers one for its scheme."""
+        make = self._find("payload store", scheme)
+        if make is None:
+            return None
+        return cast("PayloadStore", self._made("payload store", scheme, lambda: make(url)))
 
     def _made(self, kind: str, name: str, make: Any) -> object:
         try:

@@ -31,7 +31,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         told = [{"code": each.code, "text": each.text} for each in findings]
         printer.json({"job": as_document(job), "findings": told})
         return Exit.OK
-    show_facts(job, printer, app.clock.now())
+    show_facts(job, printer, app)
     printer.line()
     printer.heading("How it stands" if job.finished_at is None else "How it ended")
     for finding in findings:

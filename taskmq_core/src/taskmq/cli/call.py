@@ -17,6 +17,7 @@ from taskmq.transport import Ack, DeadLetter, Defer, Delivery, RetryLater, Settl
 
 from .apps import open_app
 from .exits import CommandFailed, Exit
+from .offloaded import shown_result
 from .output import Printer
 from .situation import situation_of
 from .values import parse_instant, parse_json, payload_text
@@ -75,7 +76,7 @@ def _wait_for(app: App, result: Result[Any], timeout: float | None) -> int:
         raise CommandFailed(f"{error}{why}", Exit.TIMEOUT) from error
     record = result.record
     kept = record.result if record else None
-    Printer().line(payload_text(kept) if kept else repr(value))
+    Printer().line(payload_text(shown_result(app, kept)) if kept else repr(value))
     return Exit.OK
 
 
@@ -95,7 +96,8 @@ def _run_here(app: App, envelope: Envelope) -> int:
     )
     settlement = Executor(app, worker="taskmq call --local").execute(delivery).settlement
     if isinstance(settlement, Ack):
-        Printer().line(payload_text(settlement.result) if settlement.result else "null")
+        kept = settlement.result
+        Printer().line(payload_text(shown_result(app, kept)) if kept else "null")
         return Exit.OK
     raise CommandFailed(_ended(settlement))
 

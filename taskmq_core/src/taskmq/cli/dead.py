@@ -58,7 +58,7 @@ def show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         printer.json(as_document(letter))
         return Exit.OK
-    show_facts(letter, printer, app.clock.now())
+    show_facts(letter, printer, app)
     show_history(letter, printer)
     return Exit.OK
 

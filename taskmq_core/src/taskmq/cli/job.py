@@ -7,20 +7,24 @@ from typing import Any
 
 import msgspec
 
+from taskmq import App
 from taskmq.codec import BUILT_IN
 from taskmq.diagnose import in_words
 from taskmq.envelope import Envelope, load
 from taskmq.errors import MessageError
 from taskmq.records import JobRecord
+from taskmq.references import OFFLOADED
 
+from .offloaded import shown_envelope, shown_result
 from .output import Printer
 from .values import payload_text, shorten
 
 __all__ = ["as_document", "show_facts", "show_history"]
 
 
-def show_facts(job: JobRecord, printer: Printer, now: float) -> None:
+def show_facts(job: JobRecord, printer: Printer, app: App) -> None:
     """State, counters, arguments and instants."""
+    now = app.clock.now()
 
     def instant(at: float | None) -> str:
         if at is None:
@@ -28,7 +32,10 @@ def show_facts(job: JobRecord, printer: Printer, now: float) -> None:
         distance = f"in {in_words(at - now)}" if at > now else f"{in_words(now - at)} ago"
         return f"{printer.instant(at)} ({distance})"
 
-    envelope = _envelope(job.envelope)
+    envelope, where = _envelope(job.envelope), ""
+    if envelope is not None:
+        envelope, where = shown_envelope(app, envelope)
+    result = None if job.result is None else shown_result(app, job.result)
     printer.heading(f"{job.id}  {job.task}")
     printer.facts(
         {
@@ -39,6 +46,7 @@ def show_facts(job: JobRecord, printer: Printer, now: float) -> None:
             "workers lost": f"{job.reclaims} of {job.max_deliveries}" if job.reclaims else "",
             "args": _arguments(envelope, "args"),
             "kwargs": _arguments(envelope, "kwargs"),
+            "payload": where,
             "key": envelope.key if envelope else "",
             "headers": envelope.headers or "" if envelope else "",
             "raw bytes": "" if envelope or not job.envelope else repr(job.envelope[:200]),
@@ -53,7 +61,7 @@ def show_facts(job: JobRecord, printer: Printer, now: float) -> None:
             "dead": job.dead_reason,
             "revoked": _revoked(job, instant),
             "workflow": job.workflow,
-            "result": "" if job.result is None else shorten(payload_text(job.result)),
+            "result": "" if result is None else shorten(payload_text(result)),
         }
     )
 
@@ -100,7 +108,7 @@ def _envelope(data: bytes) -> Envelope | None:
 
 
 def _arguments(envelope: Envelope | None, name: str) -> str:
-    if envelope is None:
+    if envelope is None or envelope.codec == OFFLOADED:
         return ""
     text = bytes(getattr(envelope, name)).decode(errors="backslashreplace")
     return shorten(text if envelope.codec in BUILT_IN else f"{text} (base64 of {envelope.codec})")

@@ -15,7 +15,7 @@ from taskmq.checks import nearest
 from taskmq.logs import LEVELS
 from taskmq.worker.pulse import STUCK_AFTER
 
-from . import admin, control, dead, run
+from . import admin, control, dead, payloads, run
 from .call import call
 from .exits import Exit
 from .status import status
@@ -131,6 +131,7 @@ def build_parser() -> argparse.ArgumentParser:
     _json_argument(inspect)
     _control_arguments(commands, add)
     _dlq_arguments(commands, add)
+    _payloads_arguments(commands, add)
     purge = add(
         commands,
         "purge",
@@ -307,6 +308,33 @@ def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser
     _further_selection(revoked)
     revoked.add_argument("--limit", type=_count, default=50, metavar="N")
     _json_argument(revoked)
+
+
+def _payloads_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "look after the payload store"
+    parser = commands.add_parser("payloads", help=text, description=text, parents=[_common()])
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    collect = add(
+        actions,
+        "gc",
+        payloads.collect,
+        "delete payloads of jobs that the store does not know any more",
+        "taskmq payloads gc --app tasks:app --dry-run",
+        "taskmq payloads gc --app tasks:app --yes",
+    )
+    collect.add_argument(
+        "--older-than",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="leave alone what was written since: it may not have been submitted yet (3600)",
+    )
+    collect.add_argument(
+        "--limit", type=_count, default=10_000, metavar="N", help="at most so many"
+    )
+    collect.add_argument("--dry-run", action="store_true", help="delete nothing, only count")
+    _json_argument(collect)
+    _yes_argument(collect)
 
 
 def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
