@@ -1,4 +1,4 @@
-"""Whatever is done to them, the SQLite store and the reference answer alike."""
+"""Whatever is done to them, each of the real stores and the reference answer alike."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests import services
 
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
+from taskmq.ids import new_id
 from taskmq.limits import Capacity, Fair, Limit
 from taskmq.plugins import open_transport
 from taskmq.records import (
@@ -116,9 +119,13 @@ class Agreement(RuleBasedStateMachine):
         self.subject = Subject(lambda name, clock: MemoryTransport(clock), "model")
         self.clock = self.subject.clock
         self.model: Transport = self.subject.transport
-        self.real = open_transport(f"sqlite:///{self.folder.name}/store.db", clock=self.clock)
+        self.real = open_transport(self.url(), clock=self.clock)
         self.ids: list[str] = []
         self.held: list[Pair] = []
+
+    def url(self) -> str:
+        """A new, empty store."""
+        return f"sqlite:///{self.folder.name}/store.db"
 
     def teardown(self) -> None:
         self.real.close()
@@ -346,3 +353,21 @@ class Agreement(RuleBasedStateMachine):
 
 TestTransportsAgree = Agreement.TestCase
 TestTransportsAgree.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+class RedisAgreement(Agreement):
+    """The same with a new namespace on a Redis server."""
+
+    server: services.Redis
+
+    def url(self) -> str:
+        return f"{self.server.url}?namespace={new_id()}"
+
+
+@pytest.fixture
+def redis_agreement(redis_server: services.Redis) -> None:
+    RedisAgreement.server = redis_server
+
+
+TestRedisAgrees = pytest.mark.usefixtures("redis_agreement")(RedisAgreement.TestCase)
+TestRedisAgrees.settings = settings(max_examples=20, stateful_step_count=40)
