@@ -25,6 +25,7 @@ __all__ = [
     "AckPolicy",
     "Dependency",
     "Envelope",
+    "RunIf",
     "Sealed",
     "embed",
     "extract",
@@ -42,8 +43,14 @@ AckPolicy = Literal["on_success", "on_receipt", "on_completion"]
 has it (at most once: a lost worker loses the run); after it ran, however it ended (no retry)."""
 
 
+RunIf = Literal["succeeded", "failed", "finished"]
+"""When a job with dependencies runs: once all of them have succeeded (the default: it is SKIPPED
+as soon as one is lost); once all have finished and one at least was lost (it is SKIPPED if all
+succeeded); once all have finished, however they ended."""
+
+
 class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A job whose success this one waits for, and where its result goes.
+    """A job that this one waits for, and where its result goes.
 
     ``into`` is a position among the arguments (the result is inserted there, counted in the final
     argument list), a keyword, or ``None`` for order alone. Dependencies that share ``into`` and
@@ -78,7 +85,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     result_ttl: float = DAY
     feeds: bool = False
     after: tuple[Dependency, ...] = ()
+    run_if: RunIf = "succeeded"
     workflow: str | None = None
+    fail_fast: bool = False
     limits: tuple[Limit, ...] = ()
     fair: Fair | None = None
     trace: dict[str, str] = {}

@@ -18,6 +18,7 @@ __all__ = [
     "HistoryEntry",
     "JobFilter",
     "JobRecord",
+    "Loss",
     "MaintenanceReport",
     "PausedQueue",
     "ProcessMark",
@@ -39,6 +40,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceback: str = ""
     args: tuple[str, ...] = ()
     """``repr`` of each of the exception's arguments."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job ended that another waited for, if not by succeeding."""
+
+    state: str
+    """One of `taskmq.states.JobState`; UNKNOWN if it was deleted."""
+    reason: str = ""
+    """Of a dead letter."""
+    failure: Failure | None = None
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,6 +113,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
     """Dependencies that have not succeeded yet."""
     workflow: str | None = None
+    delegated_to: str | None = None
+    """The job whose result is to be its own; it does not run again."""
     held: Held | None = None
     """Set while one of its limits keeps it from running."""
     history: tuple[HistoryEntry, ...] = ()

@@ -44,6 +44,8 @@ class Event(str, Enum):
     REVOKE = "revoke"
     DEPENDENCIES_MET = "dependencies_met"
     DEPENDENCY_FAILED = "dependency_failed"
+    DELEGATE = "delegate"  # other jobs, stored in this step, are to give its result
+    FORWARD = "forward"  # they have given it
     REPLAY = "replay"  # taken out of the dead letters
     DEPENDENCY_REPLAYED = "dependency_replayed"
 
@@ -53,6 +55,7 @@ S, E = JobState, Event
 TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
     (S.WAITING, E.DEPENDENCIES_MET): S.QUEUED,
     (S.WAITING, E.DEPENDENCY_FAILED): S.SKIPPED,
+    (S.WAITING, E.FORWARD): S.SUCCEEDED,
     (S.WAITING, E.REVOKE): S.REVOKED,
     (S.WAITING, E.EXPIRE): S.EXPIRED,
     (S.QUEUED, E.RESERVE): S.RUNNING,
@@ -64,6 +67,7 @@ TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
     (S.RETRYING, E.REVOKE): S.REVOKED,
     (S.RETRYING, E.DEAD): S.FAILED,
     (S.RUNNING, E.ACK): S.SUCCEEDED,
+    (S.RUNNING, E.DELEGATE): S.WAITING,
     (S.RUNNING, E.RETRY): S.RETRYING,
     (S.RUNNING, E.NACK): S.QUEUED,
     (S.RUNNING, E.DEFER): S.QUEUED,

@@ -48,6 +48,18 @@ Details that all stores decide alike:
   it outlives them and any retention, until the dependent succeeded or is deleted, so that it is
   there for a reclaim, a replay, and a dependent that waits again. After a replay, one waits again
   only if none of its other dependencies is lost.
+* *Conditions.* `Envelope.run_if` says when a job with dependencies runs. It decides when the last
+  of them has ended; with ``succeeded``, at the first one that is lost. A replayed dead letter is
+  awaited again by whoever still waits, and by those that were skipped because of it.
+* *Failing fast.* Where a job with ``Envelope.fail_fast`` becomes FAILED or EXPIRED, all others of
+  its workflow are revoked in the same step (``revoked_by`` ``workflow``), except those whose
+  ``run_if`` is not ``succeeded``. Those that wait for it are SKIPPED.
+* *Spawning.* The jobs of `Ack.spawn` and `Delegate.jobs` are stored as by an enqueue, before the
+  job itself ends; an id that is stored already stays as it is.
+* *Delegating.* A job that delegates is WAITING for one job, as if it depended on it, without an
+  expiry. If that succeeds, it has succeeded with the same result, and does not run; if that is
+  lost, it is SKIPPED, and waits again if that is replayed. Asked to stop, it is REVOKED and
+  nothing is stored.
 * *Keys.* A key stands for its job for ``key_ttl`` seconds from the enqueue, whatever becomes of
   the job; only `purge` frees keys early. What counts as the same is `taskmq.envelope.fingerprint`.
 * *Limits.* A job that one of its limits keeps from running is held, in its state: it spends no
@@ -83,6 +95,7 @@ from .records import (
     Failure,
     JobFilter,
     JobRecord,
+    Loss,
     MaintenanceReport,
     PausedQueue,
     QueueStats,
@@ -96,6 +109,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetters",
     "Defer",
+    "Delegate",
     "Delivery",
     "Documents",
     "Enqueued",
@@ -138,7 +152,10 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease_until: float
     parked_at: float | None = None
     inputs: Mapping[str, Payload] | None = None
-    """Results of the jobs in ``Envelope.after``, by job id; ``None`` without dependencies."""
+    """Results of the jobs in ``Envelope.after``, and of those that were spawned by them
+    (`Ack.spawn`), by job id in store order; ``None`` without dependencies."""
+    losses: Mapping[str, Loss] | None = None
+    """How those ended that did not succeed; ``None`` without such."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,10 +178,23 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ack(msgspec.Struct, frozen=True):
-    """Succeeded. The result is kept if the envelope says so, and handed to dependents."""
+    """Succeeded. The result is kept if the envelope says so, and handed to dependents.
+
+    ``spawn`` are jobs to be stored in the same step; whoever waits for this job waits for them,
+    too, and gets their results.
+    """
 
     delivery: Delivery
     result: Payload | None = None
+    spawn: Sequence[Sealed] = ()
+
+
+class Delegate(msgspec.Struct, frozen=True):
+    """Its result is to be that of the job ``to``; ``jobs`` are stored in the same step."""
+
+    delivery: Delivery
+    jobs: Sequence[Sealed]
+    to: str
 
 
 class RetryLater(msgspec.Struct, frozen=True):
@@ -227,7 +257,7 @@ class Revoke(msgspec.Struct, frozen=True):
     delivery: Delivery
 
 
-Settlement = Ack | RetryLater | Nack | DeadLetter | Defer | Release | Expire | Revoke
+Settlement = Ack | Delegate | RetryLater | Nack | DeadLetter | Defer | Release | Expire | Revoke
 """What a worker says of a delivery. Each delivery is settled once."""
 
 
@@ -284,6 +314,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     fifo: bool = True
     weighted_turns: bool = True
     dependencies: bool = True
+    workflows: bool = False
+    """Conditions, spawning and delegating (`Envelope.run_if`, `Ack.spawn`, `Delegate`)."""
     wakeups: bool = True
     """A listener wakes without polling at a fixed interval."""
     limits: bool = True

@@ -44,6 +44,7 @@ from . import (
     skipping,
     transitions,
     workers,
+    workflows,
 )
 from .case import Case
 from .subject import OpenStore, Subject
@@ -67,6 +68,7 @@ FACETS: tuple[ModuleType, ...] = (
     expiry,
     dependencies,
     skipping,
+    workflows,
     revoke,
     leader,
     documents,

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from taskmq.codec import Payload
 from taskmq.records import Failure
-from taskmq.states import Event
+from taskmq.states import TERMINAL, Event, JobState
 
 from . import dependencies
 from .job import Job
 from .store import Store
 
-__all__ = ["discard", "end", "end_all", "give_up", "succeed"]
+__all__ = ["discard", "end", "end_all", "give_up", "revoke_all", "succeed"]
+
+BY_WORKFLOW = "workflow"
 
 
 def succeed(store: Store, job: Job, result: Payload | None, now: float) -> None:
     """SUCCEEDED. A job that keeps nothing is deleted in the same step."""
     store.move(job, Event.ACK, now)
-    job.result = result if job.store_result else None
-    job.failure = None
-    job.data = b""
-    for edge in job.edges.values():
-        edge.result = None  # it will not run again
-    dependencies.feed(store, job, result, now)
-    if job.result_ttl <= 0:
-        store.delete(job)
+    job.keep(result)
+    dependencies.spread(store, [job], now, result)
 
 
 def end(store: Store, job: Job, event: Event, now: float) -> None:
@@ -38,8 +34,26 @@ def end_all(store: Store, jobs: Sequence[Job], event: Event, now: float) -> None
     skipped because of it."""
     for job in jobs:
         store.move(job, event, now)
+    dependencies.spread(store, jobs, now)
+    if event in (Event.DEAD, Event.EXPIRE):
+        for job in jobs:
+            if job.fail_fast and job.workflow is not None:
+                _end_workflow(store, job.workflow, now)
+
+
+def revoke_all(
+    store: Store, jobs: Iterable[Job], now: float, *, by: str, terminate: bool = False
+) -> None:
+    """Take out what has not started, and ask what runs to stop."""
+    unstarted = []
     for job in jobs:
-        dependencies.skip(store, job, now)
+        if job.revoked_at is None:
+            job.revoked_by, job.revoked_at = by, now
+        job.cancel_requested = job.state is JobState.RUNNING
+        job.terminate_requested = job.cancel_requested and (terminate or job.terminate_requested)
+        if not job.cancel_requested:
+            unstarted.append(job)
+    end_all(store, unstarted, Event.REVOKE, now)
 
 
 def give_up(
@@ -55,5 +69,12 @@ def give_up(
 
 def discard(store: Store, job: Job, now: float) -> None:
     """Deleted, finished or not."""
-    dependencies.skip(store, job, now)
+    dependencies.spread(store, [job], now)
     store.delete(job)
+
+
+def _end_workflow(store: Store, workflow: str, now: float) -> None:
+    """One of its jobs failed: the others are not wanted any more, but for those that see to it."""
+    members = [store.jobs[job_id] for job_id in store.workflows[workflow]]
+    others = [job for job in members if job.state not in TERMINAL and job.run_if == "succeeded"]
+    revoke_all(store, others, now, by=BY_WORKFLOW)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from taskmq.codec import Payload
-from taskmq.envelope import AckPolicy, Envelope, Sealed
+from taskmq.envelope import AckPolicy, Envelope, RunIf, Sealed
 from taskmq.limits import Limit
-from taskmq.records import Failure, Held, HistoryEntry, JobRecord
+from taskmq.records import Failure, Held, HistoryEntry, JobRecord, Loss
 from taskmq.states import Event, JobState
 from taskmq.transport import Delivery, Settlement
 from taskmq.transports._fair import Turn
@@ -23,6 +23,7 @@ class Edge(msgspec.Struct):
 
     met: bool = False
     result: Payload | None = None
+    loss: Loss | None = None
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -36,8 +37,10 @@ class Job(msgspec.Struct, kw_only=True):
     eta: float | None
     key: str | None
     workflow: str | None
-    edges: dict[str, Edge]
+    edges: dict[str, Edge]  # by the id of what it waits for
     pending: int  # edges that are not met
+    run_if: RunIf
+    fail_fast: bool
     # what a replacement envelope brings
     data: bytes = b""
     task: str = ""
@@ -50,6 +53,7 @@ class Job(msgspec.Struct, kw_only=True):
     result_ttl: float = 0.0
     limits: tuple[Limit, ...] = ()
     # what happens to it
+    delegated_to: str | None = None
     attempt: int = 1
     deliveries: int = 0
     reclaims: int = 0
@@ -91,6 +95,8 @@ class Job(msgspec.Struct, kw_only=True):
             workflow=envelope.workflow,
             edges=edges,
             pending=len(edges),
+            run_if=envelope.run_if,
+            fail_fast=envelope.fail_fast,
         )
         job.visible_at = job.earliest(now)
         job.describe(envelope, sealed.data)
@@ -126,6 +132,14 @@ class Job(msgspec.Struct, kw_only=True):
         )
         self.history = [*self.history, entry][-MAX_HISTORY:]
 
+    def keep(self, result: Payload | None) -> None:
+        """It has succeeded, and will not run again."""
+        self.result = result if self.store_result else None
+        self.failure = None
+        self.data = b""
+        for edge in self.edges.values():
+            edge.result = edge.loss = None
+
     def begin_again(self, now: float) -> None:
         """Out of the dead letters: as new, but for its history and its place."""
         self.attempt, self.deliveries, self.reclaims, self.yields = 1, 0, 0, 0
@@ -137,7 +151,8 @@ class Job(msgspec.Struct, kw_only=True):
 
     def delivery(self) -> Delivery:
         """The delivery of the reservation that was just made."""
-        handed = {id: edge.result for id, edge in self.edges.items()}
+        results = {id: e.result for id, e in self.edges.items() if e.result is not None}
+        losses = {id: e.loss for id, e in self.edges.items() if e.loss is not None}
         return Delivery(
             job_id=self.id,
             queue=self.queue,
@@ -150,7 +165,8 @@ class Job(msgspec.Struct, kw_only=True):
             yields=self.yields,
             lease_until=self.lease_until or 0.0,
             parked_at=self.parked_at,
-            inputs={i: r for i, r in handed.items() if r is not None} if handed else None,
+            inputs=results if self.edges else None,
+            losses=losses or None,
         )
 
     def forfeit(self) -> None:
@@ -198,6 +214,7 @@ class Job(msgspec.Struct, kw_only=True):
             revoked_at=self.revoked_at,
             pending=self.pending,
             workflow=self.workflow,
+            delegated_to=self.delegated_to,
             held=held,
             history=tuple(self.history),
         )

@@ -10,6 +10,7 @@ from taskmq.transport import (
     Ack,
     DeadLetter,
     Defer,
+    Delegate,
     Expire,
     Nack,
     Release,
@@ -19,7 +20,8 @@ from taskmq.transport import (
     Settlement,
 )
 
-from . import endings
+from . import dependencies, endings
+from .enqueue import enqueue
 from .job import Job
 from .store import Store
 
@@ -65,7 +67,18 @@ def _back(store: Store, job: Job, event: Event, now: float, *, visible_at: float
 
 
 def _ack(store: Store, job: Job, settlement: Ack, now: float) -> None:
+    if settlement.spawn:
+        enqueue(store, settlement.spawn, now)
+        dependencies.join(store, job, [sealed.envelope.id for sealed in settlement.spawn])
     endings.succeed(store, job, settlement.result, now)
+
+
+def _delegate(store: Store, job: Job, settlement: Delegate, now: float) -> None:
+    if job.cancel_requested:
+        endings.end(store, job, Event.REVOKE, now)
+        return
+    enqueue(store, settlement.jobs, now)
+    dependencies.delegate(store, job, settlement.to, now)
 
 
 def _retry(store: Store, job: Job, settlement: RetryLater, now: float) -> None:
@@ -112,6 +125,7 @@ def _revoke(store: Store, job: Job, settlement: Revoke, now: float) -> None:
 
 _APPLY: dict[type[Settlement], Callable[[Store, Job, Any, float], None]] = {
     Ack: _ack,
+    Delegate: _delegate,
     RetryLater: _retry,
     Nack: _nack,
     DeadLetter: _dead_letter,

@@ -49,6 +49,7 @@ class Store:
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}  # in store order
         self.dependents: dict[str, list[str]] = {}
+        self.workflows: defaultdict[str, dict[str, None]] = defaultdict(dict)  # ids of their jobs
         self.lanes: defaultdict[str, Lanes] = defaultdict(Lanes)
         self.parked = Ordered()  # by the end of their patience
         self.finished = Ordered()  # by the end of their retention
@@ -85,6 +86,8 @@ class Store:
         job.turn, job.held, job.gate = turn, held, gate
         self.fair.enter(job)
         self.jobs[job.id] = job
+        if job.workflow is not None:
+            self.workflows[job.workflow][job.id] = None
         self._place(job, now)
         return job
 
@@ -151,6 +154,10 @@ class Store:
         self._displace(job)
         del self.jobs[job.id]
         self.dependents.pop(job.id, None)
+        if job.workflow is not None:
+            del self.workflows[job.workflow][job.id]
+            if not self.workflows[job.workflow]:
+                del self.workflows[job.workflow]
         self.signals.job_ended(job.id)
 
     def free_key(self, job: Job) -> None:

@@ -58,6 +58,7 @@ R = TypeVar("R")
 CAPABILITIES = Capabilities(
     durable=False,
     shared=False,
+    workflows=True,
     limitations=("jobs live in this process and are lost with it",),
 )
 
@@ -191,16 +192,8 @@ class MemoryTransport:
         now = self._clock.now()
         found = [self._store.jobs.get(job_id) for job_id in job_ids]
         answers = [job is not None and job.state not in TERMINAL for job in found]
-        open_jobs = [job for job in found if job is not None and job.state not in TERMINAL]
-        for job in open_jobs:
-            if job.revoked_at is None:
-                job.revoked_by, job.revoked_at = by, now
-            job.cancel_requested = job.state is JobState.RUNNING
-            job.terminate_requested = job.cancel_requested and (
-                terminate or job.terminate_requested
-            )
-        unstarted = {job.id: job for job in open_jobs if job.state is not JobState.RUNNING}
-        endings.end_all(self._store, list(unstarted.values()), Event.REVOKE, now)
+        wanted = {job.id: job for job in found if job is not None and job.state not in TERMINAL}
+        endings.revoke_all(self._store, wanted.values(), now, by=by, terminate=terminate)
         return answers
 
     @_atomic
