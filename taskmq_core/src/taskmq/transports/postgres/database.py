@@ -1,0 +1,214 @@
+"""The connections to one database: opened when needed, used one call at a time, closed when broken.
+
+A call is one statement in autocommit mode: one round trip, one transaction. No state is left in a
+session, so that a pooler may stand in between. A pool with threads of its own would hide why a
+connection cannot be had, and keep callers waiting for it; see docs/adr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+from taskmq.errors import TransportUnavailable
+
+from . import fork, schema
+from .errors import ONCE_MORE_ALONE, is_conflict, spoils_connection, translate
+from .options import Options
+
+__all__ = ["Connection", "Database", "Rows"]
+
+R = TypeVar("R")
+Rows = list[tuple[Any, ...]]
+Values = Sequence[object] | Mapping[str, object]
+
+ATTEMPTS = 8
+"""How often a transaction that stood in another's way is repeated."""
+PAUSE = 0.005
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits for an answer no longer than its patience, in seconds."""
+
+    patience = 5.0
+
+    def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
+        return super().wait(gen, interval, self.patience if timeout is None else timeout)
+
+
+def connect(options: Options) -> Connection:
+    """A new connection. Raises ``psycopg.Error``."""
+    connection = Connection.connect(
+        options.conninfo, autocommit=True, prepare_threshold=None if options.pooler else 2
+    )
+    connection.patience = options.timeout
+    return connection
+
+
+class Database:
+    """The connections of this process to one store. Safe for threads and forks."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.round_trips = 0
+        """How many statements were sent so far."""
+        self._closed = False
+        self._named: dict[str, str] = {}
+        self._begin()
+        fork.watch(self)
+
+    def _begin(self) -> None:
+        self._idle: list[Connection] = []
+        self._free = threading.BoundedSemaphore(self.options.connections)
+        self._checking = threading.Lock()
+        self._checked = False
+        self.pids: set[int] = set()
+        """The server's names for our sessions."""
+
+    def named(self, statement: str) -> str:
+        """A statement that was written for schema ``taskmq``, for ours."""
+        if statement not in self._named:
+            self._named[statement] = schema.for_schema(statement, self.options.schema)
+        return self._named[statement]
+
+    def call(self, query: str, values: Values = (), *, patience: float | None = None) -> Rows:
+        """The rows of one statement. It is repeated if it stood in another transaction's way.
+
+        Raises a `taskmq.errors.TransportError`; then nothing has changed, or nobody knows
+        (the connection was lost).
+        """
+        statement = self.named(query)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._with_connection(_execute, statement, values, patience)
+            except psycopg.Error as error:
+                if not is_conflict(error) or attempt == ATTEMPTS:
+                    raise translate(error, self.options) from error
+            time.sleep(random.random() * PAUSE * attempt)
+        raise AssertionError("unreachable")
+
+    def call_beside(
+        self, query: str, values: Callable[[bool], Sequence[object]], **how: float
+    ) -> Rows:
+        """The same for a function that runs beside others, or alone if it finds that it must:
+        ``values(alone)`` gives its values."""
+        try:
+            return self.call(query, values(False), **how)
+        except TransportUnavailable:
+            raise
+        except Exception as error:
+            cause = error.__cause__
+            if isinstance(cause, psycopg.Error) and cause.sqlstate == ONCE_MORE_ALONE:
+                return self.call(query, values(True), **how)
+            raise
+
+    def prepare(self) -> None:
+        """See to it that the schema is there. Raises a `taskmq.errors.TransportError`."""
+        try:
+            self._with_connection(lambda connection: None)
+        except psycopg.Error as error:
+            raise translate(error, self.options) from error
+
+    def close(self) -> None:
+        """Close the connections. Closing twice is allowed."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _with_connection(self, work: Callable[..., R], *values: object) -> R:
+        free = self._free
+        if not free.acquire(timeout=self.options.timeout):
+            raise TransportUnavailable(
+                f"{self.options.where}: all {self.options.connections} connections were in use for "
+                f"{self.options.timeout:g} s; allow more with ?connections="
+            )
+        try:
+            connection = self._take()
+            try:
+                self.round_trips += 1
+                result = work(connection, *values)
+            except BaseException as error:
+                if spoils_connection(error):
+                    self._discard(connection)
+                else:
+                    self._give_back(connection)
+                raise
+            self._give_back(connection)
+            return result
+        finally:
+            free.release()
+
+    def _take(self) -> Connection:
+        if self._closed:
+            raise TransportUnavailable(f"this transport on {self.options.where} is closed")
+        with contextlib.suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                if _is_quiet(connection):
+                    return connection
+                self._discard(connection)
+        connection = connect(self.options)
+        try:
+            self._check(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self.pids.add(connection.info.backend_pid)
+        return connection
+
+    def _check(self, connection: Connection) -> None:
+        with self._checking:
+            if not self._checked:
+                connection.patience = max(60.0, self.options.timeout)
+                schema.check(connection, self.options)
+                connection.patience = self.options.timeout
+                self._checked = True
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._closed or connection.closed:
+            self._discard(connection)
+        else:
+            self._idle.append(connection)
+
+    def _discard(self, connection: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            self.pids.discard(connection.info.backend_pid)
+        connection.close()
+
+    # -- fork.ForkAware ----------------------------------------------------------------------
+
+    def after_fork_in_child(self) -> None:
+        # The driver does not say goodbye over a socket of another process.
+        _abandoned.append(self._idle)
+        self._begin()
+
+
+_abandoned: list[list[Connection]] = []
+"""Connections of a parent process, in its child."""
+
+
+def _execute(connection: Connection, query: str, values: Values, patience: float | None) -> Rows:
+    usual = connection.patience
+    connection.patience = usual if patience is None else patience
+    try:
+        return connection.execute(query, values, binary=True).fetchall()
+    finally:
+        connection.patience = usual
+
+
+def _is_quiet(connection: Connection) -> bool:
+    """Whether nothing came over an idle connection: if something did, it is the end."""
+    poll = select.poll()
+    try:
+        poll.register(connection.fileno(), select.POLLIN)
+    except psycopg.Error:
+        return False
+    return not poll.poll(0)

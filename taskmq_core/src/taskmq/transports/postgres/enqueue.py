@@ -1,0 +1,99 @@
+"""Storing a batch of jobs: all of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from taskmq.envelope import Sealed
+from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
+from taskmq.transport import Enqueued
+
+from .database import Database, Rows
+from .wire import Batch, links_of
+
+__all__ = ["enqueue"]
+
+PLAIN = "SELECT taskmq.enqueue(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], %s::bytea)"
+LINKED = (
+    "SELECT taskmq.enqueue_linked(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], "
+    "%s::bytea, %s::json, %s::bool)"
+)
+TURNS_NEEDED = "linked"
+
+_decode = msgspec.json.Decoder().decode
+
+Execute = Callable[[str, Sequence[object]], Rows]
+
+
+def enqueue(
+    database: Database, sealed: Sequence[Sealed], now: float | None, execute: Execute | None = None
+) -> list[Enqueued]:
+    """See `taskmq.transport.Producer.enqueue`. ``execute`` runs a statement on a connection of
+    the caller, within whose transaction all of it happens then."""
+    batch = Batch(sealed)
+    run = database.call if execute is None else execute
+    links = links_of(sealed)
+    if links is None:
+        answer = run(PLAIN, (now, *batch.values))[0][0]
+        if answer != TURNS_NEEDED:
+            return _plain(sealed, None if answer is None else _decode(answer))
+        links = msgspec.json.encode([{}] * len(sealed)).decode()
+    if execute is None:
+        alone = _needs_the_store(sealed)
+        rows = database.call_beside(
+            LINKED, lambda again: (now, *batch.values, links, alone or again)
+        )
+    else:
+        rows = execute(LINKED, (now, *batch.values, links, None))
+    answer = _decode(rows[0][0])
+    if isinstance(answer, dict):
+        raise _refusal(sealed, answer["refused"], answer["why"])
+    return [Enqueued(job_id, created) for job_id, created in answer]
+
+
+def _needs_the_store(sealed: Sequence[Sealed]) -> bool:
+    """Whether nobody else may be at work: limits, turns and capacities are counted."""
+    return any(
+        one.envelope.limits or one.envelope.fair is not None or one.capacity is not None
+        for one in sealed
+    )
+
+
+def _plain(sealed: Sequence[Sealed], created: list[str] | None) -> list[Enqueued]:
+    if created is None:
+        return [Enqueued(one.envelope.id, True) for one in sealed]
+    left = set(created)
+    answers = []
+    for one in sealed:
+        answers.append(Enqueued(one.envelope.id, one.envelope.id in left))
+        left.discard(one.envelope.id)
+    return answers
+
+
+def _refusal(sealed: Sequence[Sealed], code: str, why: list[Any]) -> TransportError:
+    if code == "TQ003":
+        queue, depth, count, capacity = why
+        more = "one more" if count == 1 else f"{count:,} more"
+        return QueueFull(
+            f"queue {queue!r} holds {depth:,} jobs that wait, of {capacity:,} that may: there is "
+            f"no room for {more}; nothing was stored",
+            queue=queue,
+            depth=depth,
+            capacity=capacity,
+        )
+    number, other = why
+    envelope = sealed[number - 1].envelope
+    if code == "TQ002":
+        return UnknownDependency(
+            f"job {envelope.id} ({envelope.task}) waits for job {other}, which is neither in the "
+            "same batch nor in the store; nothing was stored"
+        )
+    return IdempotencyConflict(
+        f"key {envelope.key!r} is in use by job {other}, which has another task or other arguments "
+        f"than this call of {envelope.task}; nothing was stored",
+        key=envelope.key or "",
+        job_id=other,
+    )

@@ -1,0 +1,508 @@
+-- Handing out deliveries, and the housekeeping that comes before.
+
+-- Take back running jobs. What ended so, as [id, task, queue, reason].
+CREATE OR REPLACE FUNCTION taskmq.take_back(
+    p_seqs bigint[], p_now double precision, p_why text, INOUT queues text[], INOUT ended text[],
+    INOUT lanes taskmq.lane[], OUT taken integer, OUT dropped json[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r taskmq.jobs;
+    v_lost text[] := '{}';
+BEGIN
+    dropped := '{}';
+    taken := 0;
+    FOR r IN SELECT * FROM taskmq.jobs WHERE seq = ANY (p_seqs) AND phase = 4 ORDER BY seq FOR UPDATE LOOP
+        taken := taken + 1;
+        r.parked_reason := NULL;
+        r.parked_at := NULL;
+        r.park_until := NULL;
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
+        END IF;
+        r := taskmq.lost(r, 'reclaim', p_now, least(p_now, r.due_at), p_why);
+        PERFORM taskmq.save(r);
+        IF r.phase IN (1, 5) THEN
+            dropped := dropped
+                || json_build_array(r.id, r.task, r.queue, coalesce(r.dead_reason, 'revoked'));
+            v_lost := v_lost || r.id;
+        ELSE
+            queues := queues || r.queue;
+        END IF;
+    END LOOP;
+    IF cardinality(v_lost) > 0 THEN
+        ended := ended || v_lost || taskmq.skip(v_lost, p_now);
+    END IF;
+END $$;
+
+-- Take back jobs of some queues (NULL: all) whose lease has ended.
+CREATE OR REPLACE FUNCTION taskmq.reclaim_overdue(
+    p_queues text[], p_now double precision, p_limit integer, INOUT queues text[],
+    INOUT ended text[], INOUT lanes taskmq.lane[], OUT taken integer, OUT dropped json[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    v_seqs bigint[];
+BEGIN
+    WITH found AS (
+        SELECT seq FROM taskmq.jobs
+        WHERE phase = 4 AND due_at <= p_now AND (p_queues IS NULL OR queue = ANY (p_queues))
+        ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    )
+    SELECT array_agg(seq) INTO v_seqs FROM found;
+    taken := 0;
+    dropped := '{}';
+    IF v_seqs IS NOT NULL THEN
+        SELECT * INTO queues, ended, lanes, taken, dropped
+        FROM taskmq.take_back(v_seqs, p_now, '"its lease ended"', queues, ended, lanes);
+    END IF;
+END $$;
+
+-- End jobs of some queues (NULL: all) that nobody started in time.
+CREATE OR REPLACE FUNCTION taskmq.drop_expired(
+    p_queues text[], p_now double precision, p_limit integer, INOUT ended text[],
+    INOUT lanes taskmq.lane[], OUT dropped json[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_seqs bigint[] := '{}';
+    v_ids text[] := '{}';
+BEGIN
+    dropped := '{}';
+    FOR r IN
+        SELECT seq, id, task, queue, priority, limits, phase FROM taskmq.jobs
+        WHERE phase IN (-1, 0, 2, 3) AND expires_at IS NOT NULL AND expires_at <= p_now
+        AND (p_queues IS NULL OR queue = ANY (p_queues))
+        ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        v_seqs := v_seqs || r.seq;
+        v_ids := v_ids || r.id;
+        dropped := dropped || json_build_array(r.id, r.task, r.queue, 'expired');
+        IF r.limits IS NOT NULL AND r.phase <> 0 THEN
+            lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
+        END IF;
+    END LOOP;
+    IF cardinality(v_seqs) > 0 THEN
+        UPDATE taskmq.jobs SET
+            phase = 5, state = 'EXPIRED', finished_at = p_now, due_at = p_now + result_ttl,
+            gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
+        WHERE seq = ANY (v_seqs);
+        PERFORM taskmq.forfeit(v_seqs);
+        ended := ended || v_ids || taskmq.skip(v_ids, p_now);
+    END IF;
+END $$;
+
+-- What there is to do for some queues: for each the highest ready priority; the earliest future
+-- visibility, lease end and expiry of all. Four look-ups in an index for each queue.
+CREATE OR REPLACE FUNCTION taskmq.survey(
+    p_queues text[], OUT tops integer[], OUT visible_at double precision,
+    OUT lease_until double precision, OUT expires_at double precision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    q text;
+    v_at double precision;
+BEGIN
+    tops := '{}';
+    FOREACH q IN ARRAY p_queues LOOP
+        tops := tops || (SELECT jobs.priority::integer FROM taskmq.jobs
+            WHERE jobs.phase = 2 AND jobs.queue = q ORDER BY jobs.priority DESC LIMIT 1);
+        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase = 3 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        visible_at := least(visible_at, v_at);
+        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase = 4 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        lease_until := least(lease_until, v_at);
+        SELECT jobs.expires_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase IN (-1, 0, 2, 3) AND jobs.queue = q AND jobs.expires_at IS NOT NULL
+            ORDER BY jobs.expires_at LIMIT 1;
+        expires_at := least(expires_at, v_at);
+    END LOOP;
+END $$;
+
+-- The highest ready priorities of some queues; NULL where the quota is used up.
+CREATE OR REPLACE FUNCTION taskmq.tops(p_queues text[], p_left integer[])
+RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_tops integer[] := '{}';
+BEGIN
+    FOR i IN 1 .. cardinality(p_queues) LOOP
+        v_tops := v_tops || CASE WHEN coalesce(p_left[i], 1) > 0 THEN (
+            SELECT jobs.priority::integer FROM taskmq.jobs
+            WHERE jobs.phase = 2 AND jobs.queue = p_queues[i] ORDER BY jobs.priority DESC LIMIT 1
+        ) END;
+    END LOOP;
+    RETURN v_tops;
+END $$;
+
+-- Lease the first ready jobs of a queue, of one priority or (NULL) any, beside others who do so.
+CREATE OR REPLACE FUNCTION taskmq.claim(
+    p_queue text, p_level integer, p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_seqs bigint[];
+BEGIN
+    IF p_level IS NULL THEN
+        WITH picked AS MATERIALIZED (
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
+            AND limits IS NULL AND rank = 0
+            ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
+        ), leased AS (
+            UPDATE taskmq.jobs SET
+                phase = 4, state = 'RUNNING', settled_as = NULL,
+                token = greatest(token, jobs.seq << 20) + 1,
+                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
+                worker = p_worker
+            FROM picked WHERE jobs.seq = picked.seq
+            RETURNING jobs.seq, jobs.priority
+        )
+        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+    ELSE
+        WITH picked AS MATERIALIZED (
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND priority = p_level
+            AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
+            ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
+        ), leased AS (
+            UPDATE taskmq.jobs SET
+                phase = 4, state = 'RUNNING', settled_as = NULL,
+                token = greatest(token, jobs.seq << 20) + 1,
+                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
+                worker = p_worker
+            FROM picked WHERE jobs.seq = picked.seq
+            RETURNING jobs.seq, jobs.priority
+        )
+        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+    END IF;
+    RETURN coalesce(v_seqs, '{}');
+END $$;
+
+-- The same, alone: jobs with limits ask their gates, and are held where they may not pass; those
+-- with turns are served. Also the lanes that have to be seen to, and how many are held.
+CREATE OR REPLACE FUNCTION taskmq.claim_alone(
+    p_queue text, p_level integer, p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text, INOUT lanes taskmq.lane[], INOUT held integer,
+    OUT seqs bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_gate text;
+BEGIN
+    seqs := '{}';
+    FOR r IN
+        SELECT seq, priority, limits, rank FROM taskmq.jobs
+        WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
+        AND (expires_at IS NULL OR expires_at > p_now)
+        ORDER BY priority DESC, rank, seq
+    LOOP
+        -- Some 50 ms of holding in one exchange: then others may come in between.
+        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
+        v_gate := NULL;
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
+            v_gate := taskmq.admit(r.limits, p_now);
+            IF v_gate IS NOT NULL THEN
+                UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
+                held := held + 1;
+                CONTINUE;
+            END IF;
+        END IF;
+        UPDATE taskmq.jobs SET
+            phase = 4, state = 'RUNNING', settled_as = NULL,
+            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+            due_at = p_lease_until, started_at = p_now, worker = p_worker,
+            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+        WHERE seq = r.seq;
+        IF r.rank > 0 THEN
+            PERFORM taskmq.serve(r.seq);
+        END IF;
+        seqs := seqs || r.seq;
+    END LOOP;
+END $$;
+
+-- Lease the first of some named jobs, in the order of the names, beside others or alone. Of the
+-- queues, only those count whose place in `p_tops` is not NULL; `p_left_of` are their quotas.
+CREATE OR REPLACE FUNCTION taskmq.claim_named(
+    p_names text[], p_queues text[], p_tops integer[], p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text, p_alone boolean, INOUT left_of integer[],
+    INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_gate text;
+BEGIN
+    seqs := '{}';
+    FOR r IN
+        SELECT j.seq, j.queue, j.priority, j.limits, j.rank, array_position(p_queues, j.queue) AS i
+        FROM (SELECT name, min(n) AS n FROM unnest(p_names) WITH ORDINALITY AS g (name, n) GROUP BY name) AS named
+        JOIN taskmq.jobs AS j ON j.id = named.name
+        WHERE j.phase = 2 AND j.queue = ANY (p_queues) AND (j.expires_at IS NULL OR j.expires_at > p_now)
+        ORDER BY named.n FOR UPDATE OF j SKIP LOCKED
+    LOOP
+        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
+        CONTINUE WHEN p_tops[r.i] IS NULL OR left_of[r.i] < 1;
+        CONTINUE WHEN NOT p_alone AND (r.limits IS NOT NULL OR r.rank > 0);
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
+            v_gate := taskmq.admit(r.limits, p_now);
+            IF v_gate IS NOT NULL THEN
+                UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
+                held := held + 1;
+                CONTINUE;
+            END IF;
+        END IF;
+        UPDATE taskmq.jobs SET
+            phase = 4, state = 'RUNNING', settled_as = NULL,
+            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+            due_at = p_lease_until, started_at = p_now, worker = p_worker,
+            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+        WHERE seq = r.seq;
+        IF r.rank > 0 THEN
+            PERFORM taskmq.serve(r.seq);
+        END IF;
+        seqs := seqs || r.seq;
+        left_of[r.i] := left_of[r.i] - 1;
+    END LOOP;
+END $$;
+
+-- Settle the finished and reserve the next, as one step. See taskmq.transport.Reserver.exchange.
+CREATE OR REPLACE FUNCTION taskmq.exchange(
+    p_now double precision, p_alone boolean,
+    p_ids text[], p_tokens bigint[], p_codecs text[], p_ends integer[], p_blob bytea,
+    p_others json, p_others_blob bytea,
+    p_queues text[], p_weights double precision[], p_quotas integer[], p_worker text,
+    p_lease double precision, p_limit integer, p_jobs text[], p_turns json
+) RETURNS SETOF taskmq.answer LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    v_tidy_limit CONSTANT integer := 5000;
+    v_alone boolean;
+    v_changed text[] := '{}';  -- queues with something to reserve, or an earlier time to look
+    v_ended text[] := '{}';
+    v_lanes taskmq.lane[] := '{}';
+    v_acked integer[];
+    v_settled integer[];
+    v_dropped json[] := '{}';
+    v_some json[];
+    v_left_of integer[] := p_quotas;  -- by queue; NULL: no quota
+    v_tops integer[];
+    v_visible_at double precision;
+    v_lease_end double precision;
+    v_expires_at double precision;
+    v_next_due double precision;
+    v_top integer;
+    v_level integer[];  -- positions of queues
+    v_available integer[];
+    v_served double precision[];
+    v_present double precision := coalesce((p_turns->>'present')::double precision, 0);
+    v_taken integer[];
+    v_turns json;
+    v_seqs bigint[];
+    v_all bigint[] := '{}';
+    v_before integer;
+    v_held integer := 0;
+    v_left integer := p_limit;
+    v_until double precision;
+    v_gated boolean := false;
+    v_taken_back integer;
+    v_ready text[];
+    v_later text[];
+    i integer;
+    v_best integer;
+    v_own_clock CONSTANT boolean := p_now IS NULL;
+BEGIN
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    IF p_queues IS NOT NULL THEN
+        IF EXISTS (SELECT 1 FROM taskmq.paused) THEN
+            v_left_of := ARRAY(
+                SELECT CASE WHEN paused.queue IS NOT NULL THEN 0 ELSE v_left_of[n] END
+                FROM unnest(p_queues) WITH ORDINALITY AS q (name, n)
+                LEFT JOIN taskmq.paused ON paused.queue = q.name ORDER BY n
+            );
+        END IF;
+        IF p_ids IS NULL AND p_others IS NULL THEN
+            -- Look first: a worker that finds nothing does not write, nor wait for one who does.
+            SELECT * INTO v_tops, v_visible_at, v_lease_end, v_expires_at FROM taskmq.survey(p_queues);
+            SELECT max(top) INTO v_top FROM unnest(v_tops, v_left_of) AS t (top, quota)
+            WHERE coalesce(quota, 1) > 0;
+            IF coalesce(least(v_visible_at, v_lease_end, v_expires_at) > p_now, true)
+                AND (v_top IS NULL OR p_limit < 1)
+            THEN
+                RETURN NEXT ('head', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                    json_build_object('next_due_at', least(v_visible_at, v_lease_end),
+                        'waiting_priority', v_top)::text)::taskmq.answer;
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+
+    v_alone := taskmq.enter(p_alone);
+    IF v_own_clock THEN
+        p_now := extract(epoch FROM clock_timestamp());  -- it may have waited
+    END IF;
+    IF p_ids IS NOT NULL THEN
+        SELECT * INTO v_changed, v_ended, v_lanes, v_acked FROM taskmq.succeed(
+            p_now, p_ids, p_tokens, p_codecs, p_ends, p_blob, v_changed, v_ended, v_lanes);
+    END IF;
+    IF p_others IS NOT NULL THEN
+        SELECT * INTO v_changed, v_ended, v_lanes, v_settled FROM taskmq.settle_others(
+            p_now, p_others, p_others_blob, v_changed, v_ended, v_lanes);
+    END IF;
+    IF cardinality(v_lanes) > 0 THEN
+        SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
+        v_changed := v_changed || v_ready || v_later;
+        v_lanes := '{}';
+    END IF;
+    IF p_queues IS NULL THEN
+        PERFORM taskmq.announce('w', v_changed, v_ended);
+        RETURN NEXT ('head', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            json_build_object('acked', v_acked, 'settled', v_settled)::text)::taskmq.answer;
+        RETURN;
+    END IF;
+
+    -- Housekeeping.
+    SELECT * INTO v_tops, v_visible_at, v_lease_end, v_expires_at FROM taskmq.survey(p_queues);
+    IF least(v_visible_at, v_lease_end, v_expires_at) <= p_now THEN
+        SELECT * INTO v_changed, v_ended, v_lanes, v_taken_back, v_dropped
+        FROM taskmq.reclaim_overdue(p_queues, p_now, v_tidy_limit, v_changed, v_ended, v_lanes);
+        SELECT * INTO v_ended, v_lanes, v_some
+        FROM taskmq.drop_expired(p_queues, p_now, v_tidy_limit, v_ended, v_lanes);
+        v_dropped := v_dropped || v_some;
+        IF cardinality(v_lanes) > 0 THEN
+            SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
+            v_changed := v_changed || v_ready || v_later;
+            v_lanes := '{}';
+        END IF;
+        WITH due AS (
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 3 AND queue = ANY (p_queues) AND due_at <= p_now
+            ORDER BY due_at LIMIT v_tidy_limit FOR UPDATE SKIP LOCKED
+        )
+        UPDATE taskmq.jobs SET phase = 2, due_at = NULL FROM due WHERE jobs.seq = due.seq;
+        SELECT * INTO v_tops, v_visible_at, v_lease_end, v_expires_at FROM taskmq.survey(p_queues);
+    END IF;
+
+    -- Lease jobs, level by level.
+    v_until := p_now + p_lease;
+    v_tops := ARRAY(
+        SELECT CASE WHEN coalesce(quota, 1) > 0 THEN top END
+        FROM unnest(v_tops, v_left_of) WITH ORDINALITY AS t (top, quota, n) ORDER BY n
+    );
+    <<rounds>>
+    LOOP
+        WHILE v_left > 0 AND v_held < 5000 LOOP
+            SELECT max(top) INTO v_top FROM unnest(v_tops) AS t (top);
+            EXIT WHEN v_top IS NULL;
+            IF p_jobs IS NOT NULL THEN
+                SELECT * INTO v_left_of, v_lanes, v_held, v_seqs FROM taskmq.claim_named(
+                    p_jobs, p_queues, v_tops, v_left, p_now, v_until, p_worker, v_alone,
+                    coalesce(v_left_of, array_fill(NULL::integer, ARRAY[cardinality(p_queues)])),
+                    v_lanes, v_held);
+                v_gated := v_gated OR cardinality(v_lanes) > 0;
+                v_all := v_all || v_seqs;
+                v_left := v_left - cardinality(v_seqs);
+                v_tops := taskmq.tops(p_queues, v_left_of);
+                EXIT;
+            END IF;
+            v_before := cardinality(v_all) + v_held;
+            v_level := ARRAY(SELECT n FROM unnest(v_tops) WITH ORDINALITY AS t (top, n) WHERE top = v_top ORDER BY n);
+            v_taken := array_fill(0, ARRAY[cardinality(p_queues)]);
+            IF cardinality(v_level) = 1 THEN
+                v_taken[v_level[1]] := least(v_left, v_left_of[v_level[1]]);
+            ELSE
+                v_available := array_fill(0, ARRAY[cardinality(p_queues)]);
+                FOREACH i IN ARRAY v_level LOOP
+                    v_available[i] := (SELECT count(*) FROM (
+                        SELECT 1 FROM taskmq.jobs
+                        WHERE phase = 2 AND queue = p_queues[i] AND priority = v_top
+                        LIMIT least(v_left, v_left_of[i])) AS found);
+                END LOOP;
+                v_served := ARRAY(
+                    SELECT greatest(coalesce((p_turns->'served'->>name)::double precision, v_present), v_present)
+                    FROM unnest(p_queues) WITH ORDINALITY AS q (name, n) ORDER BY n
+                );
+                FOR turn IN 1 .. v_left LOOP
+                    v_best := NULL;
+                    FOREACH i IN ARRAY v_level LOOP
+                        IF v_available[i] > v_taken[i] AND (
+                            v_best IS NULL OR (v_served[i], p_queues[i] COLLATE "C") < (v_served[v_best], p_queues[v_best] COLLATE "C")
+                        ) THEN
+                            v_best := i;
+                        END IF;
+                    END LOOP;
+                    EXIT WHEN v_best IS NULL;
+                    v_present := v_served[v_best];
+                    v_served[v_best] := v_served[v_best] + 1 / p_weights[v_best];
+                    v_taken[v_best] := v_taken[v_best] + 1;
+                END LOOP;
+                SELECT json_build_object('present', v_present, 'served', json_object_agg(name, at)) INTO v_turns
+                FROM unnest(p_queues, v_served) AS s (name, at);
+                p_turns := v_turns;
+            END IF;
+            FOR i IN 1 .. cardinality(p_queues) LOOP
+                CONTINUE WHEN v_taken[i] < 1;
+                IF v_alone THEN
+                    SELECT * INTO v_lanes, v_held, v_seqs FROM taskmq.claim_alone(
+                        p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
+                        p_now, v_until, p_worker, v_lanes, v_held);
+                    v_gated := v_gated OR cardinality(v_lanes) > 0;
+                ELSE
+                    v_seqs := taskmq.claim(
+                        p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
+                        p_now, v_until, p_worker);
+                END IF;
+                v_all := v_all || v_seqs;
+                v_left := v_left - cardinality(v_seqs);
+                v_left_of[i] := v_left_of[i] - cardinality(v_seqs);
+            END LOOP;
+            IF cardinality(p_queues) = 1 AND v_left > 0 AND v_held < 5000 AND coalesce(v_left_of[1] > 0, true) THEN
+                v_tops := ARRAY[NULL]::integer[];  -- the one queue gave all it had
+                EXIT;
+            END IF;
+            v_tops := taskmq.tops(p_queues, v_left_of);
+            EXIT WHEN cardinality(v_all) + v_held = v_before;
+        END LOOP;
+        EXIT WHEN cardinality(v_lanes) = 0;
+        SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
+        v_lanes := '{}';
+        v_changed := v_changed || v_ready || v_later;
+        EXIT WHEN cardinality(v_ready) = 0;
+        v_tops := taskmq.tops(p_queues, v_left_of);
+        EXIT WHEN v_left < 1 OR v_held >= 5000;
+    END LOOP;
+
+    RETURN QUERY
+        SELECT 'job', id, queue, priority::integer, token, attempt, deliveries, reclaims, yields,
+            parked_at, envelope, NULL
+        FROM taskmq.jobs JOIN unnest(v_all) WITH ORDINALITY AS a (place, n) ON seq = place
+        ORDER BY n;
+    IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
+        RETURN QUERY
+            SELECT 'input', jobs.id, edges.parent, NULL::integer, NULL::bigint, NULL::integer,
+                NULL::integer, NULL::integer, NULL::integer, NULL::double precision,
+                inputs.data, inputs.codec
+            FROM taskmq.edges
+            JOIN taskmq.jobs ON jobs.seq = edges.child
+            LEFT JOIN taskmq.inputs ON inputs.parent = edges.parent
+            WHERE edges.child = ANY (v_all);
+    END IF;
+    IF v_gated THEN
+        SELECT visible_at, lease_until, expires_at INTO v_visible_at, v_lease_end, v_expires_at
+        FROM taskmq.survey(p_queues);
+    END IF;
+    v_next_due := least(v_visible_at, v_lease_end, CASE WHEN cardinality(v_all) > 0 THEN v_until END);
+    IF v_held >= 5000 OR least(v_visible_at, v_lease_end, v_expires_at) <= p_now THEN
+        v_next_due := p_now;
+    END IF;
+    SELECT max(top) INTO v_top FROM unnest(v_tops) AS t (top);
+    IF cardinality(v_changed) = 0 AND cardinality(v_all) > 0 THEN
+        PERFORM taskmq.announce('r', p_queues, v_ended);
+    ELSE
+        PERFORM taskmq.announce('w', v_changed || CASE WHEN cardinality(v_all) > 0 THEN p_queues END, v_ended);
+    END IF;
+    RETURN NEXT ('head', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        json_build_object(
+            'acked', v_acked, 'settled', v_settled, 'dropped', v_dropped,
+            'next_due_at', v_next_due, 'waiting_priority', v_top, 'lease_until', v_until,
+            'turns', v_turns
+        )::text)::taskmq.answer;
+END $$;

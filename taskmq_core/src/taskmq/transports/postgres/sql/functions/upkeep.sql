@@ -1,0 +1,305 @@
+-- Housekeeping that no worker waits for, and what people do to jobs that nobody runs.
+
+-- At most so many jobs of each kind. The report, as JSON.
+CREATE OR REPLACE FUNCTION taskmq.maintain(p_now double precision, p_alone boolean, p_limit integer)
+RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    r taskmq.jobs;
+    v_changed text[] := '{}';
+    v_ended text[] := '{}';
+    v_lanes taskmq.lane[] := '{}';
+    v_reclaimed integer;
+    v_dropped json[];
+    v_expired json[];
+    v_forsaken json[] := '{}';
+    v_lost text[] := '{}';
+    v_seqs bigint[];
+    v_purged integer := 0;
+    v_keys integer;
+    v_workers integer;
+    v_ready text[];
+    v_later text[];
+BEGIN
+    PERFORM taskmq.enter(p_alone);
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    SELECT * INTO v_changed, v_ended, v_lanes, v_reclaimed, v_dropped
+    FROM taskmq.reclaim_overdue(NULL, p_now, p_limit, v_changed, v_ended, v_lanes);
+    SELECT * INTO v_ended, v_lanes, v_expired
+    FROM taskmq.drop_expired(NULL, p_now, p_limit, v_ended, v_lanes);
+    FOR r IN
+        SELECT * FROM taskmq.jobs WHERE park_until <= p_now AND phase IN (-1, 2, 3)
+        ORDER BY park_until LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        IF r.limits IS NOT NULL THEN
+            v_lanes := v_lanes || taskmq.leave(r.limits, r.queue, r.priority);
+        END IF;
+        v_lost := v_lost || r.id;
+        r := taskmq.given_up(r, coalesce(r.parked_reason, 'parked'), p_now, NULL,
+            to_json(coalesce(r.parked_reason, 'parked'))::text);
+        v_forsaken := v_forsaken || json_build_array(r.id, r.task, r.queue, r.dead_reason);
+        PERFORM taskmq.save(r);
+    END LOOP;
+    IF cardinality(v_lost) > 0 THEN
+        v_ended := v_ended || v_lost || taskmq.skip(v_lost, p_now);
+    END IF;
+    IF cardinality(v_lanes) > 0 THEN
+        SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
+        v_changed := v_changed || v_ready || v_later;
+    END IF;
+    WITH over AS (
+        SELECT seq FROM taskmq.jobs WHERE phase = 5 AND due_at <= p_now
+        ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    )
+    SELECT array_agg(seq) INTO v_seqs FROM over;
+    IF v_seqs IS NOT NULL THEN
+        v_purged := taskmq.remove(v_seqs);
+    END IF;
+    DELETE FROM taskmq.rates WHERE gate IN (
+        SELECT gate FROM taskmq.rates WHERE until <= p_now LIMIT p_limit);
+    DELETE FROM taskmq.served WHERE ends <= (
+        SELECT present FROM taskmq.lines
+        WHERE lines.queue = served.queue AND lines.priority = served.priority);
+    DELETE FROM taskmq.keys WHERE key IN (
+        SELECT key FROM taskmq.keys WHERE expires_at <= p_now
+        ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_keys = ROW_COUNT;
+    DELETE FROM taskmq.workers WHERE heartbeat_at <= p_now - 86400;
+    GET DIAGNOSTICS v_workers = ROW_COUNT;
+    DELETE FROM taskmq.inputs
+    WHERE NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
+    PERFORM taskmq.announce('w', v_changed, v_ended);
+    RETURN json_build_object(
+        'reclaimed', v_reclaimed, 'expired', cardinality(v_expired), 'purged', v_purged,
+        'dead', cardinality(v_forsaken)
+            + (SELECT count(*) FROM unnest(v_dropped) AS d WHERE d->>3 <> 'revoked'),
+        'keys_purged', v_keys,
+        'workers_forgotten', v_workers, 'dropped', v_dropped || v_expired || v_forsaken
+    )::text;
+END $$;
+
+-- Take jobs out, or ask them to stop. The ids of those that were open.
+CREATE OR REPLACE FUNCTION taskmq.revoke(p_now double precision, p_ids text[], p_how integer, p_by text)
+RETURNS text[] LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    r record;
+    v_running bigint[] := '{}';
+    v_others bigint[] := '{}';
+    v_ids text[] := '{}';
+    v_open text[] := '{}';
+    v_queues text[] := '{}';
+    v_lanes taskmq.lane[] := '{}';
+BEGIN
+    PERFORM taskmq.enter(true);
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    FOR r IN
+        SELECT seq, id, phase, limits, queue, priority FROM taskmq.jobs
+        WHERE id = ANY (p_ids) AND phase NOT IN (1, 5) ORDER BY seq FOR UPDATE
+    LOOP
+        v_open := v_open || r.id;
+        IF r.phase = 4 THEN
+            v_running := v_running || r.seq;
+            CONTINUE;
+        END IF;
+        v_others := v_others || r.seq;
+        v_ids := v_ids || r.id;
+        IF r.limits IS NOT NULL AND r.phase <> 0 THEN
+            v_lanes := v_lanes || taskmq.leave(r.limits, r.queue, r.priority);
+        END IF;
+    END LOOP;
+    UPDATE taskmq.jobs SET
+        cancel_requested = greatest(cancel_requested, p_how),
+        revoked_by = CASE WHEN revoked_at IS NULL THEN p_by ELSE revoked_by END,
+        revoked_at = coalesce(revoked_at, p_now)
+    WHERE seq = ANY (v_running);
+    IF cardinality(v_others) > 0 THEN
+        UPDATE taskmq.jobs SET
+            phase = 5, state = 'REVOKED', finished_at = p_now, due_at = p_now + result_ttl,
+            gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL,
+            revoked_by = p_by, revoked_at = p_now
+        WHERE seq = ANY (v_others);
+        PERFORM taskmq.forfeit(v_others);
+        v_ids := v_ids || taskmq.skip(v_ids, p_now);
+        v_queues := (taskmq.refill(v_lanes, p_now)).ready;
+    END IF;
+    PERFORM taskmq.announce('w', v_queues, v_ids);
+    RETURN v_open;
+END $$;
+
+-- Delete those of these jobs that are in a phase; how many there were.
+CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_phase integer)
+RETURNS integer LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM taskmq.enter(true);
+    PERFORM taskmq.announce('w', NULL, p_ids);
+    RETURN taskmq.remove(ARRAY(
+        SELECT seq FROM taskmq.jobs WHERE id = ANY (p_ids) AND phase = p_phase
+        ORDER BY seq FOR UPDATE));
+END $$;
+
+-- Delete what waits in a queue, and free its keys; how many there were.
+CREATE OR REPLACE FUNCTION taskmq.purge(p_now double precision, p_queue text)
+RETURNS integer LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    v_seqs bigint[];
+    v_ids text[];
+BEGIN
+    PERFORM taskmq.enter(true);
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    WITH found AS (
+        SELECT seq, id FROM taskmq.jobs WHERE queue = p_queue AND phase IN (-1, 2, 3)
+        ORDER BY seq FOR UPDATE
+    )
+    SELECT array_agg(seq), array_agg(id) INTO v_seqs, v_ids FROM found;
+    IF v_seqs IS NULL THEN
+        RETURN 0;
+    END IF;
+    DELETE FROM taskmq.keys WHERE key IN (
+        SELECT key FROM taskmq.jobs WHERE seq = ANY (v_seqs) AND key IS NOT NULL
+    ) AND job_id = ANY (v_ids);
+    PERFORM taskmq.announce('w', NULL, v_ids || taskmq.skip(v_ids, p_now));
+    RETURN taskmq.remove(v_seqs);
+END $$;
+
+-- Queue dead letters again. `p_new` has the envelope of some, by job id. The ids of those.
+CREATE OR REPLACE FUNCTION taskmq.replay(
+    p_now double precision, p_ids text[], p_new json, p_blob bytea
+) RETURNS text[] LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    r taskmq.jobs;
+    v_new json;
+    v_replayed text[] := '{}';
+    v_queues text[] := '{}';
+BEGIN
+    PERFORM taskmq.enter(true);
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    FOR r IN SELECT * FROM taskmq.jobs WHERE id = ANY (p_ids) AND phase = 1 ORDER BY seq FOR UPDATE LOOP
+        v_new := p_new->r.id;
+        IF v_new IS NOT NULL THEN
+            r := taskmq.replaced(r, v_new, substring(
+                p_blob FROM (v_new->>'start')::integer + 1 FOR (v_new->>'length')::integer));
+        END IF;
+        r := taskmq.noted(r, 'replay', p_now, '""');
+        r.attempt := 1;
+        r.deliveries := 0;
+        r.reclaims := 0;
+        r.yields := 0;
+        r.started_at := NULL;
+        r.finished_at := NULL;
+        r.worker := NULL;
+        r.failure := NULL;
+        r.dead_reason := NULL;
+        r.cancel_requested := 0;
+        r.revoked_by := NULL;
+        r.revoked_at := NULL;
+        r := taskmq.queued(r, 'QUEUED', p_now, p_now);
+        PERFORM taskmq.save(r);
+        v_replayed := v_replayed || r.id;
+        v_queues := v_queues || r.queue;
+    END LOOP;
+    IF cardinality(v_replayed) > 0 THEN
+        PERFORM taskmq.restore(v_replayed);
+        PERFORM taskmq.announce('w', v_queues, NULL);
+    END IF;
+    RETURN v_replayed;
+END $$;
+
+-- Parked jobs of these tasks, which are visible later, are visible now; how many.
+CREATE OR REPLACE FUNCTION taskmq.unpark(p_now double precision, p_tasks text[])
+RETURNS integer LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    v_queues text[];
+BEGIN
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    IF NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE park_until IS NOT NULL) THEN
+        RETURN 0;
+    END IF;
+    WITH moved AS (
+        UPDATE taskmq.jobs SET phase = 2, due_at = NULL, visible_at = p_now
+        WHERE park_until IS NOT NULL AND phase = 3 AND due_at > p_now AND task = ANY (p_tasks)
+        RETURNING queue
+    )
+    SELECT array_agg(queue) INTO v_queues FROM moved;
+    PERFORM taskmq.announce('w', v_queues, NULL);
+    RETURN coalesce(cardinality(v_queues), 0);
+END $$;
+
+-- Take back what a worker holds whose process has ended, if the registry still has this entry.
+CREATE OR REPLACE FUNCTION taskmq.reclaim_from(p_now double precision, p_worker text, p_record text)
+RETURNS text LANGUAGE plpgsql
+SET enable_seqscan = off AS $$
+DECLARE
+    v_changed text[] := '{}';
+    v_ended text[] := '{}';
+    v_lanes taskmq.lane[] := '{}';
+    v_taken integer;
+    v_dropped json[];
+    v_ready text[];
+    v_later text[];
+BEGIN
+    PERFORM taskmq.enter(true);
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    DELETE FROM taskmq.workers WHERE id = p_worker AND record = p_record;
+    IF NOT FOUND THEN
+        RETURN json_build_object('taken', 0, 'dropped', '[]'::json)::text;
+    END IF;
+    SELECT * INTO v_changed, v_ended, v_lanes, v_taken, v_dropped FROM taskmq.take_back(
+        ARRAY(SELECT seq FROM taskmq.jobs WHERE phase = 4 AND worker = p_worker),
+        p_now, '"its worker is gone"', v_changed, v_ended, v_lanes);
+    SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
+    PERFORM taskmq.announce('w', v_changed || v_ready || v_later, v_ended);
+    RETURN json_build_object('taken', v_taken, 'dropped', v_dropped)::text;
+END $$;
+
+-- End a pause, and wake whoever listens to the queue.
+CREATE OR REPLACE FUNCTION taskmq.resume(p_queue text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM taskmq.paused WHERE queue = p_queue;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM taskmq.announce('w', ARRAY[p_queue], NULL);
+    RETURN true;
+END $$;
+
+-- Write documents, each only where the stored one has the revision that is expected (NULL: there is
+-- none); which were written. Data of NULL deletes.
+CREATE OR REPLACE FUNCTION taskmq.write_documents(
+    p_kinds text[], p_names text[], p_data bytea[], p_revisions text[], p_expected text[]
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_written boolean[] := '{}';
+    v_kinds text[] := '{}';
+BEGIN
+    -- One after the other: two who write the same documents in another order wait for each other.
+    PERFORM pg_advisory_xact_lock(hashtext('taskmq'), 5);
+    FOR i IN 1 .. cardinality(p_kinds) LOOP
+        IF p_data[i] IS NULL AND p_expected[i] IS NULL THEN
+            v_written := v_written || NOT EXISTS (
+                SELECT 1 FROM taskmq.documents WHERE kind = p_kinds[i] AND name = p_names[i]);
+            CONTINUE;
+        ELSIF p_data[i] IS NULL THEN
+            DELETE FROM taskmq.documents
+            WHERE kind = p_kinds[i] AND name = p_names[i] AND revision = p_expected[i];
+        ELSIF p_expected[i] IS NULL THEN
+            INSERT INTO taskmq.documents (kind, name, data, revision)
+            VALUES (p_kinds[i], p_names[i], p_data[i], p_revisions[i]) ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE taskmq.documents SET data = p_data[i], revision = p_revisions[i]
+            WHERE kind = p_kinds[i] AND name = p_names[i] AND revision = p_expected[i];
+        END IF;
+        v_written := v_written || FOUND;
+        IF FOUND THEN
+            v_kinds := v_kinds || p_kinds[i];
+        END IF;
+    END LOOP;
+    IF cardinality(v_kinds) > 0 AND NOT pg_try_advisory_xact_lock(hashtext('taskmq'), 4) THEN
+        PERFORM pg_notify('taskmq' || '.kinds', (SELECT json_agg(DISTINCT kind)::text FROM unnest(v_kinds) AS kind));
+    END IF;
+    RETURN v_written;
+END $$;

@@ -1,0 +1,141 @@
+"""How batches travel: as few values as possible, in forms that cost little on both sides.
+
+Lists of texts and numbers are PostgreSQL's array literals; byte strings are joined into one, with
+the place where each of them ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from taskmq.envelope import Envelope, Sealed, fingerprint
+
+__all__ = ["Batch", "array", "links_of", "numbers", "replacement", "texts"]
+
+encode = msgspec.json.Encoder().encode
+
+
+def texts(items: Sequence[str | None]) -> str:
+    """An array of texts, as a literal."""
+    return "{" + ",".join(["NULL" if item is None else _quoted(item) for item in items]) + "}"
+
+
+def _quoted(text: str) -> str:
+    if "\\" in text or '"' in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def numbers(items: Iterable[float | None]) -> str:
+    """An array of numbers, as a literal."""
+    return "{" + ",".join(["NULL" if item is None else str(item) for item in items]) + "}"
+
+
+def array(items: Iterable[bytes | None]) -> str:
+    """An array of byte strings, as a literal."""
+    return "{" + ",".join(["NULL" if i is None else f'"\\\\x{i.hex()}"' for i in items]) + "}"
+
+
+class Batch:
+    """Jobs on their way into the store: ``values`` of ``enqueue`` after the time."""
+
+    def __init__(self, sealed: Sequence[Sealed]) -> None:
+        shapes: dict[tuple[Any, ...], int] = {}
+        places: list[int] = []
+        for one in sealed:
+            shape = _shape(one.envelope)
+            places.append(shapes.setdefault(shape, len(shapes) + 1))
+        self.values = (
+            texts([one.envelope.id for one in sealed]),
+            numbers(places),
+            encode([dict(zip(SHAPE, shape, strict=True)) for shape in shapes]).decode(),
+            numbers(accumulate([len(one.data) for one in sealed])),
+            b"".join([one.data for one in sealed]),
+        )
+
+
+SHAPE = (
+    "queue",
+    "priority",
+    "task",
+    "eta",
+    "expires_at",
+    "result_ttl",
+    "keep_result",
+    "on_receipt",
+    "max_deliveries",
+    "workflow",
+    "key",
+    "limits",
+)
+
+
+def _shape(envelope: Envelope) -> tuple[Any, ...]:
+    """What a row needs besides id and envelope: mostly the same for a whole batch."""
+    return (
+        envelope.queue,
+        envelope.priority,
+        envelope.task,
+        envelope.eta,
+        envelope.expires_at,
+        envelope.result_ttl,
+        envelope.store_result,
+        envelope.ack == "on_receipt",
+        envelope.max_deliveries,
+        envelope.workflow,
+        envelope.key,
+        _limits(envelope),
+    )
+
+
+def _limits(envelope: Envelope) -> str | None:
+    return encode(envelope.limits).decode() if envelope.limits else None
+
+
+def links_of(sealed: Sequence[Sealed]) -> str | None:
+    """What ties jobs to others, as JSON; ``None`` if nothing does."""
+    for one in sealed:
+        envelope = one.envelope
+        if envelope.key is not None or envelope.after or envelope.limits:
+            break
+        if envelope.fair is not None or one.capacity is not None:
+            break
+    else:
+        return None
+    return json.dumps([_links(one) for one in sealed])
+
+
+def _links(one: Sealed) -> dict[str, Any]:
+    envelope, links = one.envelope, dict[str, Any]()
+    if envelope.key is not None:
+        links["key"] = envelope.key
+        links["key_ttl"] = envelope.key_ttl
+        links["fingerprint"] = fingerprint(envelope).hex()
+    if envelope.after:
+        links["after"] = list(dict.fromkeys(each.job for each in envelope.after))
+    if envelope.fair is not None:
+        links["fair_key"], links["fair_weight"] = envelope.fair.key, envelope.fair.weight
+    if one.capacity is not None:
+        links["capacity"], links["overflow"] = one.capacity.limit, one.capacity.overflow
+    return links
+
+
+def replacement(sealed: Sealed) -> dict[str, Any]:
+    """What a replacement envelope brings, apart from its bytes."""
+    envelope = sealed.envelope
+    return {
+        "task": envelope.task,
+        "queue": envelope.queue,
+        "priority": envelope.priority,
+        "expires_at": envelope.expires_at,
+        "on_receipt": envelope.ack == "on_receipt",
+        "max_deliveries": envelope.max_deliveries,
+        "keep_result": envelope.store_result,
+        "result_ttl": envelope.result_ttl,
+        "limits": _limits(envelope),
+    }
