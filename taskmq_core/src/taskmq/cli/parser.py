@@ -18,6 +18,7 @@ from taskmq.worker.pulse import STUCK_AFTER
 from . import admin, control, dead, payloads, run
 from .call import call
 from .exits import Exit
+from .migrate_schema import migrate_schema
 from .status import status
 
 __all__ = ["build_parser"]
@@ -141,6 +142,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     purge.add_argument("-q", "--queue", required=True, help="the queue")
     _yes_argument(purge)
+    migrating = add(
+        commands,
+        "migrate-schema",
+        migrate_schema,
+        "make the tables of a store in a database, or bring them up to date",
+        "taskmq migrate-schema --transport postgresql://app@db/jobs",
+        "taskmq migrate-schema --check",
+    )
+    migrating.add_argument(
+        "--check", action="store_true", help="only say what is to be done; exit code 1 if anything"
+    )
     return parser
 
 

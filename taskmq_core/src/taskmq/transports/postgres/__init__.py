@@ -18,7 +18,6 @@ except ImportError as error:
         "pip install 'taskmq-py[postgres]'"
     ) from error
 
-from .schema import migrate_schema
 from .transport import PostgresTransport, from_url
 
-__all__ = ["PostgresTransport", "from_url", "migrate_schema"]
+__all__ = ["PostgresTransport", "from_url"]

@@ -17,7 +17,7 @@ from taskmq.errors import SchemaMismatch
 from taskmq.transports._files import read_text
 
 from .errors import translate
-from .options import Options, parse
+from .options import Options
 
 __all__ = ["VERSION", "check", "for_schema", "migrate", "migrate_schema"]
 
@@ -104,13 +104,14 @@ def migrate(connection: psycopg.Connection[tuple[int, int]], options: Options) -
     return ran
 
 
-def migrate_schema(url: str, *, check_only: bool = False) -> tuple[int | None, int, list[str]]:
+def migrate_schema(
+    options: Options, *, check_only: bool = False
+) -> tuple[int | None, int, list[str]]:
     """What ``taskmq migrate-schema`` does: the version found (``None``: no schema), ours, and the
     files that were run, or would be.
 
-    Raises `ConfigError` or a `TransportError`.
+    Raises a `TransportError`.
     """
-    options = parse(url)
     try:
         connection: psycopg.Connection[tuple[int, int]]
         with psycopg.connect(

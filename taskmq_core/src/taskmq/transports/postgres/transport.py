@@ -38,6 +38,7 @@ from .enqueue import enqueue
 from .exchange import Exchanger
 from .listener import Hub
 from .options import Options, parse
+from .schema import migrate_schema
 from .wire import encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
@@ -227,6 +228,14 @@ class PostgresTransport:
         report = _decode(rows[0][0])
         report["dropped"] = tuple(Dropped(*each) for each in report["dropped"])
         return MaintenanceReport(**report)
+
+    def migrate_schema(self, *, check_only: bool = False) -> tuple[int | None, int, list[str]]:
+        """Make the schema or bring it up to date: the version that was there (``None``: no
+        schema), the one that this taskmq needs, and the files that were run, or would be.
+
+        Raises a `taskmq.errors.TransportError`.
+        """
+        return migrate_schema(self.database.options, check_only=check_only)
 
     def close(self) -> None:
         self._hub.close()
