@@ -150,6 +150,12 @@ def add(x: int, y: int) -> int:
 
 
 @app.task
+def swell(size: int) -> str:
+    """A result of ``size`` bytes."""
+    return "x" * size
+
+
+@app.task
 def stop_when_told(name: str) -> None:
     note(name, "started")
     try:

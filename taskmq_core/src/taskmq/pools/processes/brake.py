@@ -31,6 +31,11 @@ class Brake:
         self.until = self._monotonic() + wait
         return wait
 
+    def refused(self) -> float:
+        """A child could not even be made; the seconds until the next try."""
+        self.failures = max(1, self.failures)
+        return self.failed(lived=False)
+
     def release(self) -> None:
-        """A child has run a job."""
+        """A child has run a job, or could be made."""
         self.failures, self.until = 0, 0.0

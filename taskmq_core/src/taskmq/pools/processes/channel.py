@@ -29,13 +29,20 @@ CHUNK = 256 * 1024
 
 
 class Channel:
-    """``hello`` goes to a child that has to be told what to work on."""
+    """``hello`` goes to a child that has to be told what to work on. Raises `OSError` if there are
+    no file handles left for it."""
 
     def __init__(self, hello: Hello | None = None) -> None:
-        self.socket, self._far_socket = socket.socketpair()
+        with contextlib.ExitStack() as undo:  # any of them may be one too many for the system
+            self.socket, self._far_socket = socket.socketpair()
+            undo.enter_context(self.socket)
+            undo.enter_context(self._far_socket)
+            self._tokens, self._tokens_write = os.pipe()
+            undo.callback(os.close, self._tokens)
+            undo.callback(os.close, self._tokens_write)
+            self._far_control, self._control = os.pipe()
+            undo.pop_all()
         self.socket.setblocking(False)
-        self._tokens, self._tokens_write = os.pipe()
-        self._far_control, self._control = os.pipe()
         for descriptor in (self._tokens, self._tokens_write, self._control):
             os.set_blocking(descriptor, False)
         self._outgoing: deque[tuple[set[int], memoryview]] = deque()

@@ -80,6 +80,7 @@ class Feeder:
         self._numbers, self._seqs = itertools.count(1), itertools.count(1)
         self._measure = Measure()
         self._brake = Brake()
+        self._scarcity = Brake()  # apart, because jobs of living children release the other one
         self._stopping = False
         self._was_ready = False  # some child, at some time
         self._aborted: list[Delivery] = []
@@ -226,8 +227,8 @@ class Feeder:
         now = time.monotonic()
         until = [at for c in self._charges.values() if (at := c.kill_at()) is not None]
         if not self._stopping:
-            if self._brake.until > now and self._live() < self.slots:
-                until.append(self._brake.until)
+            if self._next_birth() > now and self._live() < self.slots:
+                until.append(self._next_birth())
             if any(len(charge.outstanding) > 1 for charge in self._charges.values()):
                 until.append(now + LATE)
         return max(0.0, min(until) - now) if until else None
@@ -396,9 +397,10 @@ class Feeder:
                 charge.channel.retire()
             return
         missing = self.slots - self._live()
-        if missing > 0 and time.monotonic() >= self._brake.until:
+        if missing > 0 and time.monotonic() >= self._next_birth():
             for _ in range(missing):
-                self._bear()
+                if not self._bear():
+                    break
         elif missing < 0:
             live = [charge for charge in self._charges.values() if not charge.spent]
             for charge in sorted(live, key=lambda c: len(c.outstanding))[:-missing]:
@@ -406,17 +408,27 @@ class Feeder:
                 self._put_back(self._recover(charge))
                 charge.channel.retire()
 
-    def _bear(self) -> None:
-        channel = Channel(self._births.hello)
+    def _next_birth(self) -> float:
+        return max(self._brake.until, self._scarcity.until)
+
+    def _bear(self) -> bool:
+        try:
+            channel = Channel(self._births.hello)
+        except OSError as error:  # no file handles are left
+            wait = self._scarcity.refused()
+            logger.error("cannot make a child: %s; the next try in %.2f s", error, wait)
+            return False
+        self._scarcity.release()
         charge = Charge(next(self._numbers), channel)
         try:
             self._births.bear(charge.number, channel.far)
         except NurseryLost:
             channel.close()
-            return  # its socket will say so
+            return False  # its socket will say so
         channel.hand_over()
         self._charges[charge.number] = charge
         self._selector.register(channel.socket, selectors.EVENT_READ, charge)
+        return True
 
     def _see_to_limits(self) -> None:
         now = time.monotonic()
