@@ -129,6 +129,7 @@ __all__ = [
     "Revoke",
     "Settled",
     "Settlement",
+    "TransactionalProducer",
     "Transport",
     "WorkerRegistry",
 ]
@@ -324,6 +325,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Keeps queues to `Sealed.capacity`."""
     fair_turns: bool = True
     """Lets the keys of a queue take turns (`Envelope.fair`)."""
+    transactional: bool = False
+    """Stores jobs within a transaction of the caller's (`TransactionalProducer`)."""
     limitations: tuple[str, ...] = ()
 
 
@@ -366,6 +369,18 @@ class Producer(Protocol):
         `IdempotencyConflict` if task or arguments differ, `UnknownDependency`, `StoreFull`,
         `QueueFull`, `TransportUnavailable`.
         """
+
+
+@runtime_checkable
+class TransactionalProducer(Protocol):
+    """What a store can do besides that shares a database with its users' data
+    (`Capabilities.transactional`)."""
+
+    def enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
+        """`Producer.enqueue` on a connection of the caller's to the same database, as part of the
+        transaction that is open there: rolled back, the jobs never were; committed, they are
+        durable, and wake whoever waits. Raises `ConfigError` as well for a connection that leads
+        elsewhere, or that commits by itself."""
 
 
 @runtime_checkable

@@ -112,6 +112,8 @@ class Database:
 
     def prepare(self) -> None:
         """See to it that the schema is there. Raises a `taskmq.errors.TransportError`."""
+        if self._checked:
+            return
         try:
             self._with_connection(lambda connection: None)
         except psycopg.Error as error:

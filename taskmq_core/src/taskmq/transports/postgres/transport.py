@@ -33,6 +33,7 @@ from taskmq.transport import (
 )
 
 from . import control, query
+from .caller import CallersConnection
 from .database import Database
 from .enqueue import enqueue
 from .exchange import Exchanger
@@ -43,10 +44,11 @@ from .wire import encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
 
-CAPABILITIES = Capabilities(durable=True, shared=True)
+CAPABILITIES = Capabilities(durable=True, shared=True, transactional=True)
 BEHIND_A_POOLER = Capabilities(
     durable=True,
     shared=True,
+    transactional=True,
     wakeups=False,
     limitations=(
         "pooler=transaction: no LISTEN; who waits looks at growing intervals, up to a second",
@@ -99,6 +101,13 @@ class PostgresTransport:
 
     def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
         return enqueue(self.database, sealed, self._now) if sealed else []
+
+    def enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
+        if not sealed:
+            return []
+        self.database.prepare()  # not in the caller's transaction
+        caller = CallersConnection(self.database, connection)
+        return enqueue(self.database, sealed, self._now, caller.execute)
 
     # -- workers -----------------------------------------------------------------------------
 
