@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -147,6 +147,22 @@ class Link:
             self.channel.send_method(spec.Basic.Publish, "Bssbb", values, message)
         else:
             self.channel.basic_publish(message, exchange=exchange, routing_key=routing_key)
+
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Send what is published here in few packets: with one each, the broker is woken by every
+        message."""
+        cork = getattr(socket, "TCP_CORK", None)  # Linux
+        if not self._is_amqp or cork is None:
+            yield
+            return
+        held = self._socket
+        held.setsockopt(socket.IPPROTO_TCP, cork, 1)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                held.setsockopt(socket.IPPROTO_TCP, cork, 0)
 
     # -- receiving ---------------------------------------------------------------------------
 

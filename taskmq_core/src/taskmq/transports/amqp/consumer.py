@@ -40,12 +40,10 @@ UNCLAIMED = 1.0
 """Seconds after which arrivals that no exchange came for go back."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a connection is tried again: doubled each time, half of it at random."""
-UNTIL_READY = 2.0
-"""Seconds for which an exchange waits for the first connection."""
-SILENCE = 0.02
-"""Seconds in which the broker should send something, where the store says that it has."""
-SILENCE_AFTER_SOME = 0.003
-LONGEST_WAIT = 0.05
+UNTIL_READY, UNTIL_CONSUMED = 2.0, 0.2
+"""Seconds for which an exchange waits for the first connection, and for a queue to be consumed."""
+AFTER_SOME, IN_ALL = 0.15, 2.5
+"""Shares of ``patience``: for the next arrival after some have come, and for all together."""
 
 
 @dataclass
@@ -125,19 +123,23 @@ class Consumer:
     def await_arrivals(self, queues: Sequence[str], count: int, *, some: bool) -> bool:
         """The store has something: wait until the broker sends it, or is silent; whether anything
         is here. ``some``: other jobs are at hand and wait meanwhile."""
-        if self._starting:
-            with self.shelf.changed:
-                self.shelf.changed.wait_for(self._is_ready, UNTIL_READY)
+        with self.shelf.changed:
+            longest = UNTIL_READY if self._starting else UNTIL_CONSUMED
+            self.shelf.changed.wait_for(lambda: self._is_ready(queues), longest)
             self._starting = False
         if not self.is_up or self._quiet:
             return self.shelf.count(queues) > 0
-        silence = SILENCE_AFTER_SOME if some else SILENCE
-        has_arrivals = self.shelf.wait(queues, count, silence, LONGEST_WAIT)
+        patience = self._broker.options.patience
+        silence = patience * AFTER_SOME if some else patience
+        has_arrivals = self.shelf.wait(queues, count, silence, patience * IN_ALL)
         self._quiet = not has_arrivals
         return has_arrivals
 
-    def _is_ready(self) -> bool:
-        return not self._starting or self._demand.keys() <= self._consumed.keys()
+    def _is_ready(self, queues: Sequence[str]) -> bool:
+        """Whether the broker knows that it may send, or nobody can tell it."""
+        if self.is_up:
+            return all(queue in self._consumed for queue in queues)
+        return not self._starting
 
     def close(self) -> None:
         """Give everything back and end the connection."""

@@ -69,10 +69,11 @@ class Deliveries:
         self._announce(settlements, answer.settled)
         try:
             while len(answer.deliveries) < reservation.limit:
-                if answer.waiting_priority is None:
-                    return answer
                 rest = _rest(reservation, answer)
-                if not self._consumer.await_arrivals(
+                if answer.waiting_priority is None:
+                    if not self._consumer.shelf.count(queues):
+                        return answer
+                elif not self._consumer.await_arrivals(
                     queues, rest.limit, some=bool(answer.deliveries)
                 ):
                     direct = self._state.exchange((), rest)

@@ -27,6 +27,7 @@ KNOWN = (
     "publish_timeout",
     "connect_timeout",
     "heartbeat",
+    "patience",
     "without_broker",
     "ca",
     "cert",
@@ -53,6 +54,8 @@ class Options:
     publish_timeout: float = 5.0
     connect_timeout: float = 5.0
     heartbeat: float = 10.0
+    patience: float = 0.02
+    """How long an exchange waits for the message of a job that it knows to be there."""
     without_broker: str = "refuse"
     """What `enqueue` does without the broker: ``refuse`` or ``store``."""
     tls: dict[str, str] = field(default_factory=dict)
@@ -106,6 +109,7 @@ def parse(url: str) -> Options:
         publish_timeout=_seconds(shown, "publish_timeout", given, 0.1),
         connect_timeout=_seconds(shown, "connect_timeout", given, 0.1),
         heartbeat=_seconds(shown, "heartbeat", given, 0.0),
+        patience=_seconds(shown, "patience", given, 0.0),
         without_broker=_one_of(shown, "without_broker", given, ("refuse", "store")),
         tls={name: given[name] for name in ("ca", "cert", "key") if name in given},
         forwarded={

@@ -172,22 +172,33 @@ class Publisher:
         now: float | None,
         deadline: float,
     ) -> None:
+        steps = [
+            None if now is None or notice.due is None else delay_step(notice.due - now)
+            for notice in notices
+        ]
         for queue in {notice.queue for notice in notices}:
             declared.queue(queue)
-        for notice in notices:
-            step = None if now is None or notice.due is None else delay_step(notice.due - now)
-            properties = self._properties(notice)
-            exchange = self._topology.exchange
-            if step is not None:
-                declared.delay(step)
-                exchange = self._topology.delay_exchange
-                properties["headers"] = {"delay": f"{step:g}"}
-            self._sent += 1
-            if self._broker.is_amqp:
-                self._unconfirmed.add(self._sent)
-            link.publish(dump(notice), properties, exchange, notice.queue)
-            if len(self._unconfirmed) >= WINDOW:
+        for lifetime in {step for step in steps if step is not None}:
+            declared.delay(lifetime)
+        for start in range(0, len(notices), WINDOW):
+            with link.gathered():
+                for notice, step in zip(
+                    notices[start : start + WINDOW], steps[start : start + WINDOW], strict=True
+                ):
+                    self._send_one(link, notice, step)
+            if start + WINDOW < len(notices):
                 self._confirm(link, deadline)
+
+    def _send_one(self, link: Link, notice: Notice, step: float | None) -> None:
+        properties = self._properties(notice)
+        exchange = self._topology.exchange
+        if step is not None:
+            exchange = self._topology.delay_exchange
+            properties["headers"] = {"delay": f"{step:g}"}
+        self._sent += 1
+        if self._broker.is_amqp:
+            self._unconfirmed.add(self._sent)
+        link.publish(dump(notice), properties, exchange, notice.queue)
 
     def _properties(self, notice: Notice) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
 from taskmq.clock import Clock
+from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
 from taskmq.records import (
@@ -136,9 +137,11 @@ class AmqpTransport:
     def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
         return self.state.check(deliveries)
 
-    def listen(self, queues: Sequence[str] = (), jobs: Sequence[str] = ()) -> Listener:
+    def listen(
+        self, queues: Sequence[str] = (), jobs: Sequence[str] = (), kinds: Sequence[str] = ()
+    ) -> Listener:
         """Wakes with a message for one of the queues, and with what the state store tells."""
-        inner = self.state.listen(queues, jobs)
+        inner = self.state.listen(queues, jobs, kinds)
         if not queues:
             return inner
         listener = AmqpListener(inner, queues, self._left)
@@ -230,6 +233,14 @@ class AmqpTransport:
 
     def paused(self) -> list[PausedQueue]:
         return self.state.paused()
+
+    # -- documents ---------------------------------------------------------------------------
+
+    def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        return self.state.documents(kind, names)
+
+    def write(self, changes: Sequence[DocumentChange]) -> list[bool]:
+        return self.state.write(changes)
 
     # -- upkeep ------------------------------------------------------------------------------
 
