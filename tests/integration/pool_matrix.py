@@ -19,12 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from taskmq import App, Config, Result
+from taskmq import App, Config, JobState, Result
+from taskmq.records import JobFilter
+from taskmq.transport import MAX_YIELDS, Release, Reservation
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs/explanation/pool-matrix.md"
 WORKER = HERE / "pool_matrix_worker.py"
 DEADLINE = 30.0
+SLOTS = 4
+RUNNING_BLOCKS = JobFilter(states=(JobState.RUNNING,), task="blocks")
 COLUMNS = {
     "`solo`": ("solo", "def"),
     "`threads`": ("threads", "def"),
@@ -55,6 +59,7 @@ TOPICS = {
     },
     "It is revoked": {
         "revoked before": "before a worker took it",
+        "revoked unstarted": "while it waits for a slot of its worker",
         "revoked while it runs": "while it runs; plain functions look",
         "terminated while it runs": "`terminate=True`, while it runs",
     },
@@ -66,6 +71,7 @@ TOPICS = {
 }
 KILLS = ("killed once", "killed too often")
 BEFORE = ("revoked before", "expired before")
+APART = (*KILLS, *BEFORE, "revoked unstarted", "unknown", "hard_timeout, refused", "async def")
 REFUSED = "refused"
 NONE = "–"  # noqa: RUF001  # a dash, as in the other pages
 
@@ -184,7 +190,7 @@ def observe(pool: str, flavour: str, folder: Path) -> dict[str, Seen]:
     ground.submit("revoked before").revoke()
     ground.submit("unknown")
     for name in (each for topic in TOPICS.values() for each in topic):
-        if name not in (*KILLS, *BEFORE, "unknown", "hard_timeout, refused", "async def"):
+        if name not in APART:
             ground.submit(name)
     worker = ground.start()
     for name in ("revoked while it runs", "terminated while it runs"):
@@ -192,6 +198,8 @@ def observe(pool: str, flavour: str, folder: Path) -> dict[str, Seen]:
         ground.until(partial(ground.hooks_of, job))
         job.revoke(terminate=name.startswith("terminated"))
     ground.until_finished()
+    ground.stop(worker)
+    worker = revoke_unstarted(ground)
     for name in KILLS:
         job = ground.submit(name)
         if pool != "processes":
@@ -202,6 +210,45 @@ def observe(pool: str, flavour: str, folder: Path) -> dict[str, Seen]:
     seen = ground.seen()
     ground.app.close()
     return seen
+
+
+def revoke_unstarted(ground: Ground) -> subprocess.Popen[str]:
+    """Behind jobs that block every slot of a new worker. It would give that job back after 40 ms,
+    had that not happened so often already."""
+    job = ground.submit("revoked unstarted", priority=-1)
+    wanted = Reservation(queues={"default": 1}, worker="", lease=60.0, limit=1)
+    store = ground.app.transport
+    for _ in range(MAX_YIELDS):
+        store.settle([Release(delivery) for delivery in store.reserve(wanted)])
+    ground.app.pause("default")
+    worker = ground.start()
+    while not block_every_slot(ground, job):
+        ground.app.pause("default")
+        unblock(ground)
+    job.revoke()
+    if ground.pool != "solo":  # whose worker is inside a job
+        job.wait(DEADLINE)
+    unblock(ground)
+    job.wait(DEADLINE)
+    return worker
+
+
+def block_every_slot(ground: Ground, job: Result[Any]) -> bool:
+    """Whether the worker has fetched that job with them, behind them."""
+    quick = ground.app.task(name="quick", priority=9)(lambda: None)
+    quick.submit_many([()] * 300)  # so that the worker fetches many at once
+    blocks = ground.app.task(name="blocks")(lambda: None).submit_many([()] * SLOTS)
+    ground.app.resume("default")
+    ground.until(lambda: any(map(ground.hooks_of, blocks)))
+    end = time.monotonic() + 2
+    while job.state is JobState.QUEUED and time.monotonic() < end:
+        time.sleep(0.01)
+    return job.state is JobState.RUNNING
+
+
+def unblock(ground: Ground) -> None:
+    ground.app.revoke(task="blocks")
+    ground.until(lambda: not ground.app.transport.find(RUNNING_BLOCKS))
 
 
 def observe_all(folder: Path) -> Table:

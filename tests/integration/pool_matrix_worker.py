@@ -167,6 +167,8 @@ def tasks(pool: str, flavour: str) -> list[tuple[str, Callable[[], object], dict
         ("revoked while it runs", obey, {}),
         ("terminated while it runs", killable, {}),
         ("revoked before", lambda: None, {}),
+        ("revoked unstarted", lambda: None, {}),
+        ("blocks", obey, {}),
         ("expired before", lambda: None, {}),
     ]
 
@@ -175,6 +177,7 @@ def define(app: App, pool: str, flavour: str) -> None:
     for name, body, policy in tasks(pool, flavour):
         made = body if flavour == "def" else as_coroutine(body)
         app.register(Watched(name, made, **policy))
+    app.task(name="quick")(lambda: None)
 
 
 def refusal(pool: Any, task: Callable[[], Any], **policy: Any) -> str:

@@ -39,9 +39,11 @@ class WorkerHook:
     def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
         """These jobs are over without an attempt that could tell: no hook of their task is called.
 
-        The store has it when this is called, once for each: ``reason`` is ``expired``, or that of
-        a dead letter (``worker_lost``, ``unknown_task``, ``malformed``, …). ``task`` is empty if
-        even that is not known. A job that is revoked before a worker took it is not among them.
+        The store has it when this is called, once for each, in the worker that ended it, or whose
+        housekeeping did, of whatever queue: ``reason`` is ``expired``, ``revoked`` (it waited for
+        a slot, or its worker was lost), or that of a dead letter (``worker_lost``,
+        ``unknown_task``, ``malformed``, …). ``task`` is empty if even that is not known. A job
+        that is revoked before a worker took it is not among them.
         """
 
     def on_child_start(self, app: App) -> None:
