@@ -19,7 +19,6 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,15 +36,13 @@ Require = Callable[[str], Path]
 class Run:
     """The servers that all processes of one test run share, started when first asked for."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        worker: dict[str, str] = getattr(config, "workerinput", {})
-        # The process that was started first outlives those of pytest-xdist, its children.
-        self._owner = os.getppid() if worker else os.getpid()
-        self._name = worker.get("testrunuid") or uuid.uuid4().hex
+    def __init__(self, name: str, owner: int) -> None:
+        self._name = name
+        self._owner = owner
 
     def server(self, kind: type[S]) -> S:
         """The run's one server of a kind, for whoever asks; it goes when the run ends."""
-        path = Path(tempfile.gettempdir()) / f"taskmq-{kind.__name__.lower()}-{self._name}"
+        path = services.TEMPORARY / f"taskmq-{kind.__name__.lower()}-{self._name}"
         path.mkdir(exist_ok=True)
         note = path / "place.json"
         with locked(path):
@@ -78,7 +75,10 @@ def fresh_name() -> str:
 
 @pytest.fixture(scope="session")
 def run_servers(pytestconfig: pytest.Config) -> Run:
-    return Run(pytestconfig)
+    worker: dict[str, str] = getattr(pytestconfig, "workerinput", {})
+    # The process that was started first outlives those of pytest-xdist, its children.
+    owner = os.getppid() if worker else os.getpid()
+    return Run(worker.get("testrunuid") or uuid.uuid4().hex, owner)
 
 
 class StartService:

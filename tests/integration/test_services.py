@@ -3,17 +3,23 @@
 import subprocess
 import sys
 import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests import services
-from tests.servers import StartService
+from tests.servers import Run, StartService
 
 AWKWARD = "se:/"
 TOP = Path(__file__).parents[2]
 OWNER = """
 import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from tests import services
 home = services.Home()
 for server in (services.Redis(home=home), services.Postgres(home=home)):
@@ -105,3 +111,18 @@ def test_servers_and_folder_go_with_an_owner_that_is_killed() -> None:
         owner.kill()
     for path in (f"/proc/{lines[0]}", f"/proc/{lines[1]}", lines[2]):
         wait_until_gone(Path(path))
+
+
+def test_the_processes_of_a_run_share_one_server(require_server: Callable[[str], Path]) -> None:
+    require_server(services.Redis.program)
+    name = uuid.uuid4().hex
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
+        runs = [Run(name, owner.pid), Run(name, owner.pid)]
+        with ThreadPoolExecutor() as threads:
+            first, second = threads.map(lambda run: run.server(services.Redis), runs)
+        first.cli("SET", "key", "shared")
+        assert second.cli("GET", "key") == "shared"
+        owner.kill()
+    wait_until_gone(first.folder.parent)
+    with pytest.raises(OSError, match="refused"):
+        first.answers()

@@ -14,7 +14,7 @@ the machine's packages; one that is missing raises `MissingProgram`.
 
 from .cluster import RedisCluster
 from .group import Group, wait_until
-from .home import Home
+from .home import TEMPORARY, Home
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .programs import MissingProgram, find_program
@@ -26,6 +26,7 @@ from .service import Place, Service, ServiceError
 from .standby import Standby
 
 __all__ = [
+    "TEMPORARY",
     "Group",
     "Home",
     "MissingProgram",

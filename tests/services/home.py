@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+# Not $TMPDIR: the name of a unix socket holds 107 characters at most.
+TEMPORARY = Path("/tmp")  # noqa: S108  # the names in it cannot be guessed
 GUARD = Path(__file__).parent / "guard.py"
 
 

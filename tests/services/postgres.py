@@ -77,7 +77,10 @@ class Postgres(SqlService):
 
     def create_database(self, name: str) -> str:
         """Make an empty database and give its URL."""
-        self.query(f'CREATE DATABASE "{name}" STRATEGY file_copy')
+        # Copies files, as versions before 15 always do: half the time of writing them to the log.
+        version = int((self.data / "PG_VERSION").read_text())
+        strategy = "STRATEGY file_copy" if version >= 15 else ""
+        self.query(f'CREATE DATABASE "{name}" {strategy}')
         return self.url_of(name)
 
     def drop_database(self, name: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -120,7 +121,10 @@ class RabbitMQ(Service):
 
         Raises `ServiceError` where they are wrong or the node is down.
         """
-        command: list[str | Path] = [find_program("erl_call"), "-n", NODE, "-c", COOKIE, "-e"]
+        # The node refuses a second caller of the same name.
+        caller = f"caller{uuid.uuid4().hex}"
+        flags = ["-n", NODE, "-h", caller, "-c", COOKIE, "-e"]
+        command: list[str | Path] = [find_program("erl_call"), *flags]
         request = f"{expression}.\n"
         answer = self.run(*command, environment=self.environment(), request=request)
         if not answer.startswith("{ok, "):
