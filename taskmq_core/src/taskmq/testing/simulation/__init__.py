@@ -11,6 +11,17 @@ from __future__ import annotations
 
 from .report import Report
 from .rules import RULES, Violation
-from .run import simulate
+from .run import replay, simulate
+from .schedule import Move, Schedule
+from .shrink import shrink
 
-__all__ = ["RULES", "Report", "Violation", "simulate"]
+__all__ = [
+    "RULES",
+    "Move",
+    "Report",
+    "Schedule",
+    "Violation",
+    "replay",
+    "shrink",
+    "simulate",
+]

@@ -1,10 +1,12 @@
 """``python -m taskmq.testing.simulation``: many simulations, or one again.
 
     python -m taskmq.testing.simulation --seeds 1000 --transport sqlite
-    python -m taskmq.testing.simulation --seed 17 --transport sqlite --steps 400
+    python -m taskmq.testing.simulation --seeds 25000 --steps 40 --jobs 2
+    python -m taskmq.testing.simulation --seed 17 --transport sqlite --steps 400 --shrink
+    python -m taskmq.testing.simulation --replay failing.json --verbose
 
-The exit status is 1 if anything was wrong, and the first such seed is told in full. ``--jobs``
-spreads the seeds over processes.
+The exit status is 1 if anything was wrong, and the first such seed is told in full, with the
+schedule that repeats it. ``--jobs`` spreads the seeds over processes.
 """
 
 from __future__ import annotations
@@ -12,47 +14,32 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
+from pathlib import Path
 
-from taskmq.errors import TaskmqError
+from taskmq.errors import ConfigError, TaskmqError
 
-from .run import simulate
+from .campaign import Campaign, Progress
+from .report import Report
+from .run import replay, simulate
+from .schedule import Schedule
+from .shrink import SECONDS, shrink
 
 __all__ = ["main"]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What is left of a report when it comes from another process."""
-
-    numbers: Counter[str]
-    failed: bool
-    text: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says; the exit status."""
     options = _parser().parse_args(arguments)
-    started = time.monotonic()
-    total: Counter[str] = Counter()
     try:
-        for summary in _summaries(options):
-            total += summary.numbers
-            if summary.failed:
-                print(summary.text)
-                return 1
-            if options.seed is not None and options.verbose:
-                print(summary.text)
+        if options.replay is not None:
+            return _tell(replay(_schedule(options.replay)), options)
+        if options.seed is not None:
+            return _tell(simulate(options.seed, options.steps, options.transport), options)
+        return _run_many(options)
     except TaskmqError as error:
         print(f"simulation: {error}", file=sys.stderr)
         return 2
-    seconds = time.monotonic() - started
-    numbers = ", ".join(f"{count:,} {name}" for name, count in total.items())
-    print(f"{options.transport}: {numbers} in {seconds:.1f} s: nothing wrong")
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m taskmq.testing.simulation", description="Simulate workers on a store."
     )
     parser.add_argument("--seed", type=int, help="run this one alone")
+    parser.add_argument("--replay", metavar="FILE", help="run a schedule: a file, or its line")
     parser.add_argument("--seeds", type=int, default=100, help="how many to run (%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (%(default)s)")
     parser.add_argument("--steps", type=int, default=400, help="steps of each (%(default)s)")
@@ -70,37 +58,50 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="tell one seed in full")
+    parser.add_argument(
+        "--shrink",
+        nargs="?",
+        type=float,
+        const=SECONDS,
+        metavar="SECONDS",
+        help=f"make a schedule that fails short, in at most so many seconds ({SECONDS:g})",
+    )
+    parser.add_argument("--save", metavar="FILE", help="write the schedule that fails to a file")
     return parser
 
 
-def _summaries(options: argparse.Namespace) -> Iterator[Summary]:
-    seeds: Iterable[int] = range(options.first, options.first + options.seeds)
-    if options.seed is not None:
-        seeds = (options.seed,)
-    tasks = [(seed, options.steps, options.transport, options.verbose) for seed in seeds]
-    if options.jobs == 1:
-        yield from map(_run_one, tasks)
-        return
-    with ProcessPoolExecutor(options.jobs) as pool:
-        try:
-            yield from pool.map(_run_one, tasks, chunksize=4)
-        finally:
-            pool.shutdown(cancel_futures=True)
+def _schedule(text: str) -> Schedule:
+    if text.lstrip().startswith("{"):
+        return Schedule.load(text)
+    try:
+        return Schedule.load(Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--replay {text}: {error.strerror}") from None
 
 
-def _run_one(task: tuple[int, int, str, bool]) -> Summary:
-    seed, steps, transport, verbose = task
-    report = simulate(seed, steps, transport)
-    numbers = Counter(
-        seeds=1,
-        steps=report.steps,
-        jobs=report.jobs,
-        runs=report.runs,
-        crashes=report.crashes,
-        faults=report.faults,
-    )
-    told = [str(line) for line in report.journal.lines] if verbose else []
-    return Summary(numbers, bool(report.violations), "\n".join([*told, str(report)]))
+def _run_many(options: argparse.Namespace) -> int:
+    progress = Progress(options.seeds, sys.stderr if sys.stderr.isatty() else None)
+    campaign = Campaign(options.steps, options.transport, options.jobs)
+    failed = campaign.run(range(options.first, options.first + options.seeds), progress)
+    if failed is not None:
+        return _tell(replay(failed), options)
+    print(f"{options.transport}: {progress.summary()}: nothing wrong")
+    return 0
+
+
+def _tell(report: Report, options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    if report.violations and options.shrink is not None:
+        before = report.steps
+        report = shrink(report, seconds=options.shrink)
+        seconds = time.monotonic() - started
+        print(f"shrunk from {before} steps to {report.steps} in {seconds:.1f} s\n")
+    if options.verbose:
+        print("\n".join(map(str, report.journal.lines)))
+    print(report)
+    if report.violations and options.save is not None:
+        Path(options.save).write_text(report.schedule.dump() + "\n", encoding="utf-8")
+    return 1 if report.violations else 0
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from taskmq.codec import Payload
 from taskmq.envelope import Envelope, Sealed
-from taskmq.records import JobRecord
+from taskmq.records import Held, JobRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
 from taskmq.transport import Delivery, Settlement
 
 from .rules import Rule
 
-__all__ = ["Edge", "Job"]
+__all__ = ["UNSTARTED", "Edge", "Job", "Turn"]
 
 UNSTARTED = frozenset({JobState.QUEUED, JobState.RETRYING})
 MAX_HISTORY = 20
@@ -27,6 +27,15 @@ class Edge:
     result: Payload | None = None
     optional: bool = False
     """A store need not have the result: it came too late for one that was not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """From ``rank`` to ``end`` in virtual time. ``key`` is ``None`` once nobody pays for it."""
+
+    rank: int
+    end: int
+    key: str | None
 
 
 @dataclass(slots=True)
@@ -63,6 +72,9 @@ class Job:
     """Whether the last thing that went wrong left a failure to show."""
     result: Payload | None = None
     history: int = 0
+    turn: Turn | None = None
+    revoked_by: str | None = None
+    revoked_at: float | None = None
     changed: bool = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -73,6 +85,20 @@ class Job:
     @property
     def envelope(self) -> Envelope:
         return self.sealed.envelope
+
+    @property
+    def line(self) -> tuple[str, int]:
+        """In which it stands: queue and priority."""
+        return self.sealed.envelope.queue, self.sealed.envelope.priority
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in its line."""
+        return (0 if self.turn is None else self.turn.rank), self.sequence
+
+    @property
+    def is_running(self) -> bool:
+        return self.state is JobState.RUNNING
 
     @property
     def token(self) -> int | None:
@@ -119,6 +145,18 @@ class Job:
     def note(self) -> None:
         self.history = min(MAX_HISTORY, self.history + 1)
 
+    def redirect(self, sealed: Sealed) -> None:
+        """Another envelope. In another line it has no turn."""
+        line = self.line
+        self.sealed = sealed
+        if self.line != line:
+            self.turn = None
+
+    def revoke_noted(self, by: str, now: float) -> None:
+        """Who wanted that, if nobody did before."""
+        if self.revoked_at is None:
+            self.revoked_by, self.revoked_at = by, now
+
     # -- what is stored of it --------------------------------------------------------------------
 
     def differences(self, record: JobRecord) -> Iterator[tuple[Rule, str]]:
@@ -132,6 +170,8 @@ class Job:
         for name, expected in self._columns().items():
             if getattr(record, name) != expected:
                 yield "answer", _unlike(name, getattr(record, name), expected)
+        if record.held is not None:
+            yield from self._misheld(record.held)
         if self.state is JobState.FAILED:
             yield from self._dead_letter(record)
         elif len(record.history) != self.history:
@@ -153,13 +193,24 @@ class Job:
             "parked_reason": self.parked_reason,
             "parked_at": self.parked_at,
             "cancel_requested": self.cancel_requested,
-            "pending": self.pending,
+            "revoked_by": self.revoked_by,
+            "revoked_at": self.revoked_at,
         }
-        if self.state in UNSTARTED:
-            columns["visible_at"] = self.visible_at
+        if not envelope.limits:
+            columns["held"] = None
+            if self.state in UNSTARTED:
+                columns["visible_at"] = self.visible_at
         if self.state is JobState.RUNNING:
             columns["worker"] = self.worker
+        if self.state is JobState.WAITING:
+            columns["pending"] = self.pending
         return columns
+
+    def _misheld(self, held: Held) -> Iterator[tuple[Rule, str]]:
+        if self.state not in UNSTARTED:
+            yield "limit", f"is held while it is {self.state}"
+        if held.limit not in self.envelope.limits:
+            yield "limit", f"is held by {held.limit}, which it does not have"
 
     def _dead_letter(self, record: JobRecord) -> Iterator[tuple[Rule, str]]:
         if len(record.history) != self.history:

@@ -6,14 +6,14 @@ shares nothing with any transport but the port's own words and the table of tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskmq.codec import Payload
 from taskmq.envelope import Sealed, fingerprint
-from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
-from taskmq.records import Dropped, Failure, MaintenanceReport
+from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
+from taskmq.records import Dropped, Failure, MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import (
     Ack,
@@ -31,12 +31,15 @@ from taskmq.transport import (
     Settlement,
 )
 
+from .capacity import Overfull, to_drop
+from .flow import Flow
+from .graph import Graph
 from .job import UNSTARTED, Edge, Job
 
 __all__ = ["Key", "Model"]
 
-LOST = TERMINAL - {JobState.SUCCEEDED}
 OPEN = UNSTARTED | {JobState.WAITING}
+WORKER_MEMORY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,10 @@ class Model:
         self.deleted: dict[str, str] = {}
         """Ids that were stored once, and what deleted them."""
         self.keys: dict[str, Key] = {}
-        self.workers: set[str] = set()
+        self.workers: dict[str, WorkerRecord] = {}
         self.leaders: dict[str, tuple[str, float]] = {}
+        self.flow = Flow(self.jobs)
+        self._graph = Graph(self.jobs)
         self._sequence = 0
 
     # -- storing -------------------------------------------------------------------------------
@@ -87,6 +92,13 @@ class Model:
         for sealed in added.values():
             if any(d.job not in self.jobs | added for d in sealed.envelope.after):
                 return UnknownDependency
+        try:
+            dropped = to_drop(self.jobs.values(), added.values(), now)
+        except Overfull:
+            return QueueFull
+        for job in dropped:
+            self.flow.forfeit(job)
+            self._die(job, "queue_full", now)
         self.keys.update(keys)
         self._add(added.values(), now)
         return answers
@@ -99,17 +111,9 @@ class Model:
         added = [self._new(sealed, now) for sealed in batch]
         for job in added:
             self.deleted.pop(job.id, None)
+            self.flow.enter(job)
             self.jobs[job.id] = job
-        for job in added:
-            for name, edge in job.edges.items():
-                if self.jobs[name].state is JobState.SUCCEEDED:
-                    edge.met, edge.result = True, self.jobs[name].result
-                    edge.optional = not self.jobs[name].envelope.store_result
-        for job in added:
-            if job.state is JobState.WAITING and self._has_lost(job):
-                job.move(Event.DEPENDENCY_FAILED, now)
-                self._skip(job, now)
-            self._queue_if_ready(job, now)
+        self._graph.link(added, now)
 
     def _new(self, sealed: Sealed, now: float) -> Job:
         envelope = sealed.envelope
@@ -124,58 +128,17 @@ class Model:
             edges={dependency.job: Edge() for dependency in envelope.after},
         )
 
-    # -- dependencies --------------------------------------------------------------------------
-
-    def _dependents(self, job: Job) -> Iterator[tuple[Job, Edge]]:
-        for other in self.jobs.values():
-            if job.id in other.edges:
-                yield other, other.edges[job.id]
-
-    def _has_lost(self, job: Job) -> bool:
-        """Whether something that it waits for cannot come any more."""
-        return any(
-            not edge.met and (name not in self.jobs or self.jobs[name].state in LOST)
-            for name, edge in job.edges.items()
-        )
-
-    def _queue_if_ready(self, job: Job, now: float) -> None:
-        if job.state is JobState.WAITING and not job.pending:
-            job.visible_at = max(now, job.eta or now)
-            job.move(Event.DEPENDENCIES_MET, now)
-
-    def _feed(self, job: Job, result: Payload | None, now: float) -> None:
-        for dependent, edge in self._dependents(job):
-            if not edge.met:
-                edge.met, edge.result = True, result
-                dependent.changed = True
-                self._queue_if_ready(dependent, now)
-
-    def _skip(self, job: Job, now: float) -> None:
-        lost = [job]
-        while lost:
-            for dependent, edge in self._dependents(lost.pop()):
-                if dependent.state is JobState.WAITING and not edge.met:
-                    dependent.move(Event.DEPENDENCY_FAILED, now)
-                    lost.append(dependent)
-
-    def _restore(self, job: Job, now: float) -> None:
-        restored = [job]
-        while restored:
-            for dependent, _ in self._dependents(restored.pop()):
-                if dependent.state is JobState.SKIPPED and not self._has_lost(dependent):
-                    dependent.finished_at = None
-                    dependent.move(Event.DEPENDENCY_REPLAYED, now)
-                    restored.append(dependent)
-
     # -- the ways in which a job ends ----------------------------------------------------------
 
     def _end(self, jobs: Iterable[Job], event: Event, now: float) -> None:
         """The same end for several: one that waits for another of them is not skipped."""
         ended = list(jobs)
         for job in ended:
+            if event is not Event.DEAD and not job.is_running:
+                self.flow.forfeit(job)
             job.move(event, now)
         for job in ended:
-            self._skip(job, now)
+            self._graph.skip(job, now)
 
     def _die(self, job: Job, reason: str, now: float, failure: Failure | None = None) -> None:
         job.note()
@@ -184,7 +147,7 @@ class Model:
         self._end([job], Event.DEAD, now)
 
     def _delete(self, job: Job, why: str, now: float) -> None:
-        self._skip(job, now)
+        self._graph.skip(job, now)
         del self.jobs[job.id]
         self.deleted[job.id] = why
 
@@ -195,7 +158,7 @@ class Model:
         kind = type(settlement)
         if job is None or job.token != settlement.delivery.token:
             return Settled.LEASE_LOST
-        if job.state is not JobState.RUNNING:
+        if not job.is_running:
             return Settled.REPEATED if job.settled_as is kind else Settled.LEASE_LOST
         job.settled_as = kind
         if not (isinstance(settlement, Defer) and settlement.park):
@@ -207,9 +170,7 @@ class Model:
         job.move(Event.ACK, now)
         job.result = settlement.result
         job.reported = False
-        for edge in job.edges.values():
-            edge.result = None
-        self._feed(job, settlement.result, now)
+        self._graph.feed(job, settlement.result, now)
         if not job.kept:
             self._delete(job, "a success that keeps nothing", now)
 
@@ -218,7 +179,7 @@ class Model:
         job.reported = True
         job.attempt += 1
         if settlement.envelope is not None:
-            job.sealed = settlement.envelope
+            job.redirect(settlement.envelope)
         self._back(job, Event.RETRY, now, now + settlement.delay)
 
     def _nack(self, job: Job, settlement: Nack, now: float) -> None:
@@ -238,6 +199,8 @@ class Model:
     def _release(self, job: Job, settlement: Release, now: float) -> None:
         job.deliveries -= 1
         job.yields += 1
+        if not job.cancel_requested:
+            self.flow.refund(job)
         self._back(job, Event.RELEASE, now, job.visible_at)
 
     def _expire(self, job: Job, settlement: Expire, now: float) -> None:
@@ -266,18 +229,20 @@ class Model:
 
     # -- housekeeping --------------------------------------------------------------------------
 
-    def tidy(self, queues: Collection[str], now: float) -> list[Dropped]:
+    def tidy(self, queues: Collection[str], now: float) -> tuple[Dropped, ...]:
         """What comes before a reservation."""
-        reclaimed = self._reclaim(queues, now)
-        lost = _dropped(reclaimed, "revoked")
-        return lost + _dropped(self._drop_expired(queues, now), "expired")
+        dropped = _dropped(self._reclaim(queues, now), "revoked")
+        return dropped + _dropped(self._drop_expired(queues, now), "expired")
 
     def _reclaim(self, queues: Collection[str] | None, now: float) -> list[Job]:
         over = [job for job in self._in(queues, {JobState.RUNNING}) if not job.is_held(now)]
-        for job in over:
-            job.unpark()
-            self._lose(job, Event.RECLAIM, now, job.lease_until or now)
+        self._take_back(over, now)
         return over
+
+    def _take_back(self, jobs: Iterable[Job], now: float) -> None:
+        for job in jobs:
+            job.unpark()
+            self._lose(job, Event.RECLAIM, now, min(now, job.lease_until or now))
 
     def _drop_expired(self, queues: Collection[str] | None, now: float) -> list[Job]:
         expired = [job for job in self._in(queues, OPEN) if job.is_expired(now)]
@@ -286,7 +251,7 @@ class Model:
 
     def maintain(self, now: float) -> MaintenanceReport:
         reclaimed = self._reclaim(None, now)
-        lost = _dropped(reclaimed, "revoked")
+        dropped = _dropped(reclaimed, "revoked")
         expired = self._drop_expired(None, now)
         forsaken = [job for job in self._in(None, {JobState.QUEUED}) if self._is_forsaken(job, now)]
         for job in forsaken:
@@ -297,13 +262,17 @@ class Model:
         ended_keys = [name for name, key in self.keys.items() if key.until <= now]
         for name in ended_keys:
             del self.keys[name]
+        silent = [w.id for w in self.workers.values() if w.heartbeat_at <= now - WORKER_MEMORY]
+        for name in silent:
+            del self.workers[name]
         return MaintenanceReport(
             reclaimed=len(reclaimed),
             expired=len(expired),
             dead=len(forsaken) + sum(job.dead_reason is not None for job in reclaimed),
             purged=len(past),
             keys_purged=len(ended_keys),
-            dropped=(*lost, *_dropped(expired, "expired"), *_dropped(forsaken, "")),
+            workers_forgotten=len(silent),
+            dropped=dropped + _dropped(expired, "expired") + _dropped(forsaken, ""),
         )
 
     def _is_forsaken(self, job: Job, now: float) -> bool:
@@ -313,17 +282,24 @@ class Model:
         return [
             job
             for job in self.jobs.values()
-            if job.state in states and (queues is None or job.envelope.queue in queues)
+            if job.state in states and (queues is None or job.sealed.envelope.queue in queues)
         ]
 
     # -- reserving -----------------------------------------------------------------------------
 
+    def waiting(self, queues: Collection[str], now: float) -> list[Job]:
+        """Those that are due in queues that are not paused."""
+        going = {queue for queue in queues if queue not in self.flow.paused}
+        return [job for job in self._in(going, UNSTARTED) if job.visible_at <= now]
+
     def ready(self, queues: Collection[str], now: float) -> list[Job]:
-        return [job for job in self._in(queues, UNSTARTED) if job.visible_at <= now]
+        """Of these, those that no limit keeps."""
+        return [job for job in self.waiting(queues, now) if self.flow.surely_opens(job) <= now]
 
     def deliver(self, delivery: Delivery, worker: str, lease_until: float, now: float) -> None:
         """Take a delivery over that the store has made."""
         job = self.jobs[delivery.job_id]
+        self.flow.deliver(job, now)
         job.move(Event.RESERVE, now)
         job.deliveries += 1
         job.tokens.append(delivery.token)
@@ -331,26 +307,50 @@ class Model:
         job.lease_until, job.worker = lease_until, worker
 
     def next_due_at(self, queues: Collection[str], now: float) -> float | None:
-        visible = [job.visible_at for job in self._in(queues, UNSTARTED) if job.visible_at > now]
-        ends = [job.lease_until or now for job in self._in(queues, {JobState.RUNNING})]
-        return min([*visible, *ends], default=None)
+        """When something of these queues is due by itself: visible, let pass by a rate, or back
+        from a lease."""
+        instants = [job.lease_until or now for job in self._in(queues, {JobState.RUNNING})]
+        for job in self._in(queues, UNSTARTED):
+            if job.visible_at > now:
+                instants.append(job.visible_at)
+            elif (opens := self.flow.surely_opens(job)) > now:
+                instants.append(opens)
+        return min((at for at in instants if at < math.inf), default=None)
 
     def extend(self, delivery: Delivery, lease_until: float) -> LeaseStatus:
+        status = self.check(delivery)
+        if status is not LeaseStatus.LOST:
+            self.jobs[delivery.job_id].lease_until = lease_until
+        return status
+
+    def check(self, delivery: Delivery) -> LeaseStatus:
         job = self.jobs.get(delivery.job_id)
-        if job is None or job.state is not JobState.RUNNING or job.token != delivery.token:
+        if job is None or not job.is_running or job.token != delivery.token:
             return LeaseStatus.LOST
-        job.lease_until = lease_until
         if job.terminate_requested:
             return LeaseStatus.TERMINATE_REQUESTED
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
+    def reclaim(self, worker: WorkerRecord, now: float) -> Reclaimed:
+        """The process of a worker is gone."""
+        entry = self.workers.get(worker.id)
+        if entry is None or not entry.is_same_run(worker):
+            return Reclaimed()
+        del self.workers[worker.id]
+        held = [job for job in self._in(None, {JobState.RUNNING}) if job.worker == worker.id]
+        self._take_back(held, now)
+        return Reclaimed(len(held), _dropped(held, "revoked"))
+
     # -- what people do ------------------------------------------------------------------------
 
-    def revoke(self, job_ids: Sequence[str], now: float, *, terminate: bool = False) -> list[bool]:
+    def revoke(
+        self, job_ids: Sequence[str], now: float, *, terminate: bool = False, by: str = ""
+    ) -> list[bool]:
         found = [self.jobs.get(job_id) for job_id in job_ids]
         open_ = [job for job in found if job is not None and job.state not in TERMINAL]
         for job in open_:
-            job.cancel_requested = job.state is JobState.RUNNING
+            job.revoke_noted(by, now)
+            job.cancel_requested = job.is_running
             job.terminate_requested = job.cancel_requested and (
                 terminate or job.terminate_requested
             )
@@ -382,25 +382,37 @@ class Model:
     def _replay(self, job: Job | None, envelope: Sealed | None, now: float) -> bool:
         if job is None or job.state is not JobState.FAILED:
             return False
-        job.sealed = envelope or job.sealed
+        if envelope is not None:
+            job.redirect(envelope)
         job.note()
         job.attempt, job.deliveries, job.reclaims, job.yields = 1, 0, 0, 0
-        job.finished_at = job.dead_reason = None
+        job.finished_at = job.dead_reason = job.revoked_by = job.revoked_at = None
         job.reported = job.cancel_requested = job.terminate_requested = False
         job.visible_at = now
         job.move(Event.REPLAY, now)
-        self._restore(job, now)
+        self._graph.restore(job, now)
         return True
 
-    def unpark(self, tasks: Collection[str], now: float) -> int:
-        chosen = [
-            job
-            for job in self._in(None, {JobState.QUEUED})
-            if job.parked_at is not None and job.envelope.task in tasks and job.visible_at > now
-        ]
+    def unpark(self, tasks: Collection[str], now: float) -> tuple[int, int]:
+        """How many, and how many more it may be: a job that a rate keeps may count as delayed."""
+        parked = [job for job in self._in(None, {JobState.QUEUED}) if job.parked_at is not None]
+        wanted = [job for job in parked if job.envelope.task in tasks]
+        chosen = [job for job in wanted if job.visible_at > now]
         for job in chosen:
             job.visible_at = now
-        return len(chosen)
+        return len(chosen), sum(bool(job.envelope.limits) for job in wanted if job not in chosen)
+
+    def pause(self, queue: str) -> bool:
+        if queue in self.flow.paused:
+            return False
+        self.flow.paused.add(queue)
+        return True
+
+    def resume(self, queue: str) -> bool:
+        if queue not in self.flow.paused:
+            return False
+        self.flow.paused.discard(queue)
+        return True
 
     # -- leaders -------------------------------------------------------------------------------
 
@@ -419,13 +431,13 @@ class Model:
         return True
 
 
-def _dropped(jobs: Iterable[Job], otherwise: str) -> list[Dropped]:
+def _dropped(jobs: Iterable[Job], otherwise: str) -> tuple[Dropped, ...]:
     """Those that have ended; ``otherwise`` is the reason of those that are no dead letters."""
-    return [
+    return tuple(
         Dropped(job.id, job.envelope.task, job.envelope.queue, job.dead_reason or otherwise)
         for job in jobs
         if job.state in TERMINAL
-    ]
+    )
 
 
 def _is_past(job: Job, now: float) -> bool:

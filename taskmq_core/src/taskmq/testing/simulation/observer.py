@@ -1,171 +1,160 @@
-"""Compares what a store does with what the model says, and what workers do with what they may."""
+"""Compares what a store does with what the model says."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 from taskmq.clock import Clock
-from taskmq.errors import TransportError
-from taskmq.records import JobFilter, JobRecord, QueueStats
-from taskmq.states import TERMINAL, JobState
-from taskmq.transport import (
-    Delivery,
-    Exchange,
-    Reservation,
-    Settlement,
-    Transport,
-)
+from taskmq.states import TERMINAL
+from taskmq.transport import Delivery, Exchange, Reservation, Settlement
 
+from .findings import Findings
 from .job import UNSTARTED, Job
 from .journal import Journal
+from .ledger import Ledger
 from .model import Model
-from .rules import Rule, Violation
+from .rules import Rule
 
-__all__ = ["Observer", "Run"]
-
-
-@dataclass(slots=True)
-class Run:
-    """What one worker does with one delivery. ``number`` counts the deliveries of all jobs."""
-
-    number: int
-    worker: str
-    lease_until: float
-    started: bool = False
-    told_lost_in: int | None = None
-    """The worker's round in which it was told that its lease is lost. It may start what is in its
-    hands already, before it looks up; in the next round it has looked."""
-    settled: set[type[Settlement]] = field(default_factory=set)
-    ended: frozenset[type[Settlement]] | None = None
-    """How it may be settled, once the task has come to its end."""
+__all__ = ["Observer", "open_queues_of"]
 
 
 class Observer:
-    """Everything that is known of one simulation, and everything that was wrong in it.
-
-    Nothing here raises: workers and executors catch exceptions, and would hide the violation.
-    """
+    """Everything that is known of one simulation."""
 
     def __init__(self, clock: Clock, journal: Journal) -> None:
         self.clock = clock
         self.journal = journal
         self.model = Model()
-        self.violations: list[Violation] = []
-        self.runs: dict[tuple[str, int], Run] = {}
+        self.findings = Findings(journal)
+        self.ledger = Ledger(clock, self.model, self.findings)
         self.latest = -math.inf
         """The latest that the clock has shown before it was set back. What had come due by then
         may count as due still: no store has to take that back."""
-        self.rounds: Counter[str] = Counter()
-        """How many rounds of its loop each worker has begun."""
-        self._verified: dict[str, JobRecord] = {}
-        self.started = 0
-        self.stale_starts = 0
-        """Runs that began after the lease had run out: allowed, and worth counting."""
-
-    def complain(self, rule: Rule, text: str, job_id: str | None = None) -> None:
-        about = f"job {job_id} {text}" if job_id else text
-        violation = Violation(rule, self.journal.step, about, job_id)
-        self.violations.append(violation)
-        self.journal.add("!", f"{rule}: {about}")
 
     def expect(
         self, operation: str, found: object, expected: object, rule: Rule = "answer"
     ) -> None:
-        if found != expected:
-            self.complain(rule, f"{operation} answered {found}, not {expected}")
+        self.findings.expect(operation, found, expected, rule)
 
-    def name(self, delivery: Delivery) -> str:
-        """A delivery in the journal. Tokens are the store's business, and may be random."""
-        run = self.runs.get((delivery.job_id, delivery.token))
-        return f"{delivery.job_id} #{run.number if run else '?'}"
+    def is_unclear(self, queues: Collection[str]) -> bool:
+        """Whether some job was due before the clock was set back."""
+        now = self.clock.now()
+        if self.latest <= now:
+            return False
+        return any(
+            now < job.visible_at <= self.latest
+            for job in self.model.jobs.values()
+            if job.state in UNSTARTED and job.envelope.queue in queues
+        )
 
-    # -- the store's side ----------------------------------------------------------------------
+    # -- an exchange ---------------------------------------------------------------------------
 
     def exchanged(
         self, settlements: Sequence[Settlement], wanted: Reservation | None, answer: Exchange
     ) -> None:
         now = self.clock.now()
-        self.settled(settlements, list(answer.settled))
+        self._settled(settlements, list(answer.settled))
         if wanted is None:
             self.expect("an exchange that reserves nothing", len(answer.deliveries), 0)
             return
-        queues = wanted.queues
         dropped = sorted((each.job_id, each.reason) for each in answer.dropped)
-        expected = sorted((each.job_id, each.reason) for each in self.model.tidy(queues, now))
+        ended = self.model.tidy(wanted.queues, now)
+        expected = sorted((each.job_id, each.reason) for each in ended)
         self.expect("exchange (dropped)", dropped, expected)
         self._delivered(wanted, answer.deliveries)
-        if self._is_unclear(queues):
-            return
-        ready = self.model.ready(queues, now)
-        top = max((job.envelope.priority for job in ready), default=None)
-        self.expect("exchange (waiting_priority)", answer.waiting_priority, top)
-        due = self.model.next_due_at(queues, now)
-        if not _same_instant(answer.next_due_at, due):
-            self.complain("due", f"next_due_at is {answer.next_due_at}, not {due}")
+        if not self.is_unclear(wanted.queues):
+            self._outlook(wanted, answer)
 
-    def _is_unclear(self, queues: Collection[str]) -> bool:
-        """Whether some job was due before the clock was set back."""
-        now, jobs = self.clock.now(), self.model.ready(queues, self.latest)
-        return any(job.visible_at > now for job in jobs)
-
-    def settled(self, settlements: Sequence[Settlement], answers: Sequence[object]) -> None:
+    def _settled(self, settlements: Sequence[Settlement], answers: Sequence[object]) -> None:
         now = self.clock.now()
         expected = [self.model.settle(settlement, now) for settlement in settlements]
         if list(answers) != expected:
             named = [(each.delivery.job_id, type(each).__name__) for each in settlements]
-            self.complain("settled", f"settling {named} gave {answers}, not {expected}")
+            text = f"settling {named} gave {answers}, not {expected}"
+            self.findings.complain("settled", text)
         for settlement in settlements:
-            self._settled_once(settlement)
-
-    def _settled_once(self, settlement: Settlement) -> None:
-        delivery = settlement.delivery
-        run = self.runs.get((delivery.job_id, delivery.token))
-        if run is not None:
-            run.settled.add(type(settlement))
-            if len(run.settled) > 1:
-                kinds = sorted(kind.__name__ for kind in run.settled)
-                self.complain("run", f"was settled as {' and '.join(kinds)}", delivery.job_id)
-            if run.ended is not None and type(settlement) not in run.ended:
-                kind = type(settlement).__name__
-                self.complain("run", f"was settled as {kind}, after another end", delivery.job_id)
+            self.ledger.settled(settlement)
 
     def _delivered(self, wanted: Reservation, deliveries: Sequence[Delivery]) -> None:
         now = self.clock.now()
         if len(deliveries) > wanted.limit:
-            self.complain("answer", f"{len(deliveries)} deliveries where {wanted.limit} were asked")
+            text = f"{len(deliveries)} deliveries where {wanted.limit} were asked"
+            self.findings.complain("answer", text)
+        taken: Counter[str] = Counter()
         for delivery in deliveries:
-            if not self._may_deliver(wanted, delivery):
+            problem = self._why_not(wanted, delivery, taken)
+            if problem is not None:
+                rule, text = problem
+                about = f"was delivered to {wanted.worker} {text}"
+                self.findings.complain(rule, about, delivery.job_id)
                 return
-            lease_until = now + wanted.lease
-            self.model.deliver(delivery, wanted.worker, lease_until, now)
-            run = Run(len(self.runs) + 1, wanted.worker, lease_until)
-            self.runs[delivery.job_id, delivery.token] = run
+            taken[delivery.queue] += 1
+            self.model.deliver(delivery, wanted.worker, now + wanted.lease, now)
+            self.ledger.delivered(delivery, wanted.worker)
             for rule, text in self.model.jobs[delivery.job_id].misdescribed(delivery):
-                self.complain(rule, text, delivery.job_id)
-        left = self.model.ready(wanted.queues, now)
+                self.findings.complain(rule, text, delivery.job_id)
+        left = self.model.ready(open_queues_of(wanted, taken), now)
         if left and len(deliveries) < wanted.limit:
             names = ", ".join(job.id for job in left)
-            self.complain("due", f"{len(left)} ready jobs were not delivered: {names}")
+            text = f"{len(left)} ready jobs were not delivered: {names}"
+            self.findings.complain("due", text, left[0].id)
 
-    def _may_deliver(self, wanted: Reservation, delivery: Delivery) -> bool:
-        job = self.model.jobs.get(delivery.job_id)
-        problem = self._why_not(job, wanted, delivery)
-        if problem is not None:
-            rule, text = problem
-            self.complain(rule, f"was delivered to {wanted.worker} {text}", delivery.job_id)
-        return problem is None
+    def _outlook(self, wanted: Reservation, answer: Exchange) -> None:
+        """What the worker is told of what is left, and of what is to come."""
+        now = self.clock.now()
+        taken = Counter(delivery.queue for delivery in answer.deliveries)
+        open_queues = open_queues_of(wanted, taken)
+        top = _top(self.model.ready(open_queues, now))
+        most = _top(self.model.waiting(open_queues, now))
+        if answer.waiting_priority not in (top, most):
+            # Between the two: a job that its limit keeps may still count as ready.
+            told = answer.waiting_priority
+            if told is None or most is None or (top is not None and told < top) or told > most:
+                self.expect("exchange (waiting_priority)", told, top)
+        told_due = answer.next_due_at
+        due = self.model.next_due_at(wanted.queues, now)
+        if self._has_limits(wanted.queues):
+            # A gate is asked when a job is about to pass, so nothing is known of others.
+            going = [queue for queue in open_queues if queue not in self.model.flow.paused]
+            due = self.model.next_due_at(going, now)
+            full = len(answer.deliveries) >= wanted.limit
+            if due is not None and not full and (told_due is None or told_due > due + 1e-6):
+                self.findings.complain("due", f"next_due_at is {told_due}, later than {due}")
+        elif not _same_instant(told_due, due):
+            self.findings.complain("due", f"next_due_at is {told_due}, not {due}")
+
+    def _has_limits(self, queues: Collection[str]) -> bool:
+        return any(
+            job.envelope.limits and job.state in UNSTARTED and job.envelope.queue in queues
+            for job in self.model.jobs.values()
+        )
+
+    # -- one delivery --------------------------------------------------------------------------
 
     def _why_not(
-        self, job: Job | None, wanted: Reservation, delivery: Delivery
+        self, wanted: Reservation, delivery: Delivery, taken: Counter[str]
     ) -> tuple[Rule, str] | None:
-        now = self.clock.now()
+        job = self.model.jobs.get(delivery.job_id)
         if job is None:
             why = self.model.deleted.get(delivery.job_id)
             return "lost", f"though {f'{why} deleted it' if why else 'nobody enqueued it'}"
-        if job.state is JobState.RUNNING:
+        problem = self._why_not_at_all(job)
+        if problem is not None:
+            return problem
+        queue = job.envelope.queue
+        if queue not in wanted.queues:
+            return "answer", f"which does not work on queue {queue}"
+        if taken[queue] >= wanted.quotas.get(queue, math.inf):
+            return "answer", f"beyond the quota of queue {queue}"
+        if delivery.token in job.tokens:
+            return "one-holder", "with the token of an earlier delivery"
+        return self._before_its_turn(job, open_queues_of(wanted, taken))
+
+    def _why_not_at_all(self, job: Job) -> tuple[Rule, str] | None:
+        now = self.clock.now()
+        if job.is_running:
             return "one-holder", f"while {job.worker} has it, until {job.lease_until}"
         if job.state in TERMINAL:
             return "settled", f"though it is {job.state}"
@@ -175,114 +164,43 @@ class Observer:
             return "dependencies", f"while it is {job.state}"
         if job.visible_at > max(now, self.latest):
             return "due", f"{job.visible_at - now:g} s early"
-        if job.envelope.queue not in wanted.queues:
-            return "answer", f"which does not work on queue {job.envelope.queue}"
-        if delivery.token in job.tokens:
-            return "one-holder", "with the token of an earlier delivery"
-        return self._before_its_turn(job, wanted)
-
-    def _before_its_turn(self, job: Job, wanted: Reservation) -> tuple[Rule, str] | None:
-        for other in self.model.ready(wanted.queues, self.clock.now()):
-            if other.envelope.priority > job.envelope.priority:
-                mine, its = job.envelope.priority, other.envelope.priority
-                return "priority", f"with priority {mine} before {other.id} with {its}"
-            its_place = (other.envelope.queue, other.envelope.priority)
-            in_line = (job.envelope.queue, job.envelope.priority) == its_place
-            if in_line and other.sequence < job.sequence:
-                return "fifo", f"before {other.id}, which was enqueued earlier"
+        if job.envelope.queue in self.model.flow.paused:
+            return "pause", f"though queue {job.envelope.queue} is paused"
+        limit = self.model.flow.refusing(job, now)
+        if limit is not None:
+            return "limit", f"beyond its {limit.kind} limit {limit.key}"
         return None
 
-    # -- the worker's side ---------------------------------------------------------------------
+    def _before_its_turn(self, job: Job, queues: Collection[str]) -> tuple[Rule, str] | None:
+        for other in self.model.ready(queues, self.clock.now()):
+            problem = _overtakes(job, other)
+            # One under a limit stands behind it until somebody sees that there is room: others
+            # may have passed meanwhile.
+            if problem is not None and not other.envelope.limits:
+                return problem
+        return None
 
-    def begins(self, worker: str, delivery: Delivery) -> None:
-        """A worker starts to run a delivery."""
-        now = self.clock.now()
-        run = self.runs.get((delivery.job_id, delivery.token))
-        job = self.model.jobs.get(delivery.job_id)
-        self.started += 1
-        if run is None or run.worker != worker:
-            self.complain("run", f"was started by {worker}, which never got it", delivery.job_id)
-            return
-        if run.started:
-            self.complain("run", f"was started twice by {worker}", delivery.job_id)
-        if run.told_lost_in is not None and run.told_lost_in < self.rounds[worker]:
-            self.complain("run", f"was started by {worker}, which knew it lost", delivery.job_id)
-        if run.settled:
-            self.complain("run", f"was started by {worker} after its settlement", delivery.job_id)
-        run.started = True
-        current = job is not None and job.token == delivery.token
-        if current and job is not None and job.is_expired(now):
-            self.complain("expiry", f"was started by {worker} after its expiry", delivery.job_id)
-        self.stale_starts += not (current and job is not None and job.is_held(now))
 
-    def ends(self, delivery: Delivery, *kinds: type[Settlement]) -> None:
-        """The task of a delivery has come to an end, which may be settled in these ways."""
-        run = self.runs.get((delivery.job_id, delivery.token))
-        if run is not None:
-            run.ended = frozenset(kinds)
+def _overtakes(job: Job, other: Job) -> tuple[Rule, str] | None:
+    """Whether a job is delivered although it is the turn of another."""
+    if other.envelope.priority > job.envelope.priority:
+        mine, its = job.envelope.priority, other.envelope.priority
+        return "priority", f"with priority {mine} before {other.id} with {its}"
+    if other.line == job.line and other.place < job.place:
+        if other.turn is not None and other.turn.rank > 0:
+            return "turn", f"before {other.id}, whose turn it is"
+        return "fifo", f"before {other.id}, which was enqueued earlier"
+    return None
 
-    def lost(self, deliveries: Collection[Delivery]) -> None:
-        """Their worker was told that it lost these leases."""
-        for delivery in deliveries:
-            run = self.runs.get((delivery.job_id, delivery.token))
-            if run is not None:
-                run.told_lost_in = self.rounds[run.worker]
 
-    # -- what is stored ------------------------------------------------------------------------
+def open_queues_of(wanted: Reservation, taken: Counter[str]) -> list[str]:
+    """The queues whose quota is not used up."""
+    quotas = wanted.quotas
+    return [queue for queue in wanted.queues if taken[queue] < quotas.get(queue, math.inf)]
 
-    def verify(self, store: Transport) -> None:
-        """Every job is stored as it should be."""
-        jobs = self.model.jobs
-        for job, record in zip(jobs.values(), store.get(list(jobs)), strict=True):
-            if record is None:
-                self.complain("lost", f"({job.state}) is gone", job.id)
-            elif job.changed or record != self._verified.get(job.id):
-                job.changed = False
-                self._verified[job.id] = record
-                for rule, text in job.differences(record):
-                    self.complain(rule, text, job.id)
 
-    def verify_reports(self, store: Transport, queues: Sequence[str]) -> None:
-        """Nothing else is stored, and the queues and workers are reported as they are."""
-        now = self.clock.now()
-        found = [record.id for record in store.find(JobFilter(limit=100_000))]
-        if found != list(self.model.jobs):
-            self.complain("lost", f"find lists {found}, not {list(self.model.jobs)}")
-        for stats in store.stats(queues):
-            if not self._is_unclear({stats.queue}):
-                self.expect("stats", stats, self._stats(stats.queue, now))
-        workers = [worker.id for worker in store.workers()]
-        self.expect("workers", workers, sorted(self.model.workers))
-
-    def _stats(self, queue: str, now: float) -> QueueStats:
-        jobs = [job for job in self.model.jobs.values() if job.envelope.queue == queue]
-        ready = [job for job in jobs if job.is_ready(now)]
-        delayed = [job for job in jobs if job.state in UNSTARTED and not job.is_ready(now)]
-        by_priority: dict[int, int] = {}
-        for job in ready:
-            by_priority[job.envelope.priority] = by_priority.get(job.envelope.priority, 0) + 1
-        return QueueStats(
-            queue=queue,
-            ready=len(ready),
-            delayed=len(delayed),
-            running=sum(job.state is JobState.RUNNING for job in jobs),
-            waiting=sum(job.state is JobState.WAITING for job in jobs),
-            parked=sum(job.parked_at is not None for job in delayed),
-            dead=sum(job.state is JobState.FAILED for job in jobs),
-            oldest_ready_at=min((job.visible_at for job in ready), default=None),
-            ready_by_priority=by_priority,
-        )
-
-    def verify_ended(self) -> None:
-        """Every job came to an end."""
-        for job in self.model.jobs.values():
-            if job.state not in TERMINAL:
-                self.complain("drain", f"is still {job.state}", job.id)
-
-    def failed(self, operation: str, error: Exception) -> None:
-        """The store raised something that nobody provoked."""
-        kind = "refused" if isinstance(error, TransportError) else "broke down in"
-        self.complain("error", f"the store {kind} {operation}: {type(error).__name__}: {error}")
+def _top(jobs: Sequence[Job]) -> int | None:
+    return max((job.envelope.priority for job in jobs), default=None)
 
 
 def _same_instant(one: float | None, other: float | None) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .journal import Journal
 from .rules import Violation
+from .schedule import Schedule
 
 __all__ = ["Report"]
 
@@ -17,9 +18,7 @@ LINES_ABOUT_A_JOB = 40
 class Report:
     """``str()`` of it is one line, or, if something was wrong, the story and how to replay it."""
 
-    seed: int
-    steps: int
-    transport: str
+    schedule: Schedule
     violations: tuple[Violation, ...]
     journal: Journal
     jobs: int
@@ -29,14 +28,23 @@ class Report:
     faults: int
 
     @property
+    def seed(self) -> int:
+        return self.schedule.seed
+
+    @property
+    def steps(self) -> int:
+        return len(self.schedule.moves)
+
+    @property
+    def transport(self) -> str:
+        return self.schedule.transport
+
+    @property
     def replay(self) -> str:
         """How to run it again: a command, or a call where the transport was given as a function."""
         if self.transport.startswith("<"):
-            return f"simulate(seed={self.seed}, steps={self.steps}, transport={self.transport})"
-        return (
-            f"python -m taskmq.testing.simulation --seed {self.seed} "
-            f"--transport {self.transport} --steps {self.steps}"
-        )
+            return f"replay(Schedule.load({self.schedule.dump()!r}), {self.transport})"
+        return f"python -m taskmq.testing.simulation --replay '{self.schedule.dump()}'"
 
     def __str__(self) -> str:
         head = (

@@ -20,12 +20,17 @@ Rule = Literal[
     "key",
     "leader",
     "lease",
+    "limit",
     "lost",
     "one-holder",
+    "pause",
     "priority",
+    "room",
     "run",
     "settled",
     "state",
+    "turn",
+    "wake",
 ]
 
 RULES: dict[Rule, str] = {
@@ -41,12 +46,17 @@ RULES: dict[Rule, str] = {
     "key": "within its lifetime, an idempotency key stands for one job",
     "leader": "a named lease has one owner at a time",
     "lease": "a worker keeps the leases of what it has in hand, of all of it and of nothing else",
+    "limit": "no limit is exceeded, and nobody is held whom no limit keeps",
     "lost": "every stored job is in exactly one state; none is lost, none made up",
     "one-holder": "at most one live holder of a job at a time",
+    "pause": "nothing of a paused queue is delivered",
     "priority": "the most urgent ready job is delivered first",
+    "room": "no more jobs wait in a queue than it has room for, and no fewer are let in",
     "run": "a worker runs a delivery at most once, only while it is its own, and says how it went",
     "settled": "a settled job is not delivered again; a settlement takes effect once, if current",
     "state": "states change as the table says, and terminal ones stay",
+    "turn": "where jobs have keys, these take turns, by their weights",
+    "wake": "whoever sleeps is woken by what comes, or wakes in time for what is due",
 }
 
 

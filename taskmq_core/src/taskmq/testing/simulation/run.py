@@ -15,9 +15,10 @@ from taskmq.testing.conformance.target import resolve
 from taskmq.transport import Transport
 
 from .report import Report
+from .schedule import Schedule
 from .simulator import Simulation
 
-__all__ = ["OpenStore", "simulate"]
+__all__ = ["OpenStore", "replay", "simulate"]
 
 OpenStore = Callable[[Clock], Transport]
 """Opens a handle on the store under test; called again for each process if it is ``shared``."""
@@ -32,26 +33,30 @@ def simulate(seed: int, steps: int = 400, transport: str | OpenStore = "memory")
     give the same simulation on every machine. Raises `ConfigError` for a transport that there is
     not.
     """
+    name = transport if isinstance(transport, str) else f"<{_name_of(transport)}>"
+    return replay(Schedule.draw(seed, steps, name), transport)
+
+
+def replay(schedule: Schedule, transport: str | OpenStore | None = None) -> Report:
+    """Run a schedule, on its own kind of store or another. Raises `ConfigError`."""
     clock = FakeClock()
-    with _opener(transport, clock) as open_handle, _quiet():
-        simulation = Simulation(seed, clock, open_handle)
+    with _opener(transport or schedule.transport, clock) as open_handle, _quiet():
+        simulation = Simulation(schedule.profile, clock, open_handle)
         try:
-            simulation.run(steps)
-            simulation.drain()
+            simulation.run(schedule)
+            simulation.drain(schedule)
         finally:
             simulation.close()
-    observer = simulation.observer
+    world, observer = simulation.world, simulation.world.observer
     return Report(
-        seed=seed,
-        steps=steps,
-        transport=transport if isinstance(transport, str) else f"<{_name_of(transport)}>",
-        violations=tuple(observer.violations),
-        journal=simulation.journal,
+        schedule=schedule,
+        violations=tuple(observer.findings.violations),
+        journal=world.journal,
         jobs=len(observer.model.jobs) + len(observer.model.deleted),
-        runs=observer.started,
-        stale_starts=observer.stale_starts,
-        crashes=simulation.crashes,
-        faults=len(simulation.faults.struck),
+        runs=observer.ledger.started,
+        stale_starts=observer.ledger.stale_starts,
+        crashes=simulation.crew.crashes,
+        faults=world.faults.before + world.faults.after,
     )
 
 

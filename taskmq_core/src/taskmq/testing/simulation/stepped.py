@@ -2,53 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from taskmq.app import App
+from taskmq.pools import Pool, Setting
+from taskmq.records import WorkerRecord
 from taskmq.testing.crash import WorkerCrashed
+from taskmq.transport import Listener
 from taskmq.worker.inbox import Inbox
 from taskmq.worker.pace import Pace
 from taskmq.worker.session import Session
 
-__all__ = ["SteppedWorker"]
+from .slots import SlotPool
+from .watch import WorkerSide
+
+__all__ = ["MakePool", "SteppedWorker"]
+
+MakePool = Callable[[str, int, Setting], Pool]
 
 
 class SteppedWorker:
     """Everything of a `taskmq.Worker` but its threads and its waits.
 
-    What the threads would do at intervals (renew leases, heartbeat) happens in `tick`, what the
-    loop does between two waits in `step`. A crash is simply that neither is called any more.
+    What the threads would do at intervals (renew leases, look for revocations, heartbeat) happens
+    in `tick`, what the loop does between two waits in `step`. A crash is simply that neither is
+    called any more.
     """
 
-    def __init__(self, app: App, name: str, queues: Sequence[str], pace: Pace) -> None:
+    def __init__(
+        self,
+        app: App,
+        name: str,
+        queues: Sequence[str],
+        pace: Pace,
+        side: WorkerSide,
+        make_pool: MakePool,
+    ) -> None:
         self.name = name
+        self.queues = queues
         self.dead = False
         """It crashed. What still runs of it, further up the stack, must stop at once."""
         self.busy = False
         """It is in the middle of a step: its thread runs a task."""
+        self._side = side
         self._guarded = False
         self._app = app
-        self._queues = queues
         self._pace = pace
+        self._make_pool = make_pool
         self._inbox = Inbox()
+        self._listener: Listener | None = None
         self._session: Session
 
-    def enter(self) -> None:
+    def enter(self, *, listen: bool) -> None:
         """Register and get ready, once the app has its tasks. Raises `TransportError`."""
         self._session = Session(
             self._app,
             self._app.config,
             name=self.name,
-            queues=self._queues,
+            queues=self.queues,
             inbox=self._inbox,
             on_deliveries=None,
             pace=self._pace,
+            pools=self._make_pool,
         )
+        if listen:
+            self._listener = self._side.listen(self.queues)
         self._session.enter()
 
+    @property
+    def record(self) -> WorkerRecord:
+        """Its entry in the registry."""
+        return self._session.heartbeat.record
+
+    @property
+    def slots(self) -> SlotPool | None:
+        """Its pool, if it is one whose slots go on by themselves."""
+        pool = self._session.pool
+        return pool if isinstance(pool, SlotPool) else None
+
+    # -- waking up -----------------------------------------------------------------------------
+
+    @property
+    def listens(self) -> bool:
+        return self._listener is not None
+
+    def is_signalled(self) -> bool:
+        """Whether its listener would end a wait."""
+        return self._listener is not None and self._listener.wait(0.0)
+
     def notice(self) -> None:
-        """Let it be woken: the store may have something new."""
+        """Let it be woken: the store may have something new. What is signalled later counts."""
         self._inbox.notice()
+        if self._listener is not None:
+            self._listener.clear()
+
+    def sleeps_through(self, now: float) -> list[str]:
+        """The queues for whose jobs it does not look, though it could run them: it sleeps for
+        longer than until now, and nobody has woken it."""
+        side, until = self._side, self._side.sleeps_until
+        if until is None or until <= now or self._inbox.stop:
+            return []
+        return [] if not self.listens or self.is_signalled() else side.has_room_for
+
+    # -- working -------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """One round of the loop, with the tasks that it runs; true once it is no more."""
@@ -70,27 +126,41 @@ class SteppedWorker:
     def tick(self) -> None:
         """What its other threads do every so often."""
         self._session.keeper.renew()
+        self._session.keeper.check()
         self._session.heartbeat.beat()
 
     def give_back(self) -> None:
         """What its watchdog does when a task takes long: others may have what waits behind it."""
-        if self.busy:
+        if self.busy and self.slots is None:
             self._guarded = True
             self._session.watchdog.give_back()
 
-    def trouble(self, in_hand: int) -> str | None:
-        """What is wrong with its books between two steps, if anything. ``in_hand`` counts what it
-        was given, and has not said it is done with."""
-        session = self._session
+    def trouble(self) -> str | None:
+        """What is wrong with its books between two steps, if anything."""
+        session, in_hand = self._session, len(self._side.in_hand)
         kept, counted = len(session.keeper), session.loop.in_pool
         if kept > counted + len(session.fetcher.unsent):
             return f"keeps {kept} leases, with {counted} jobs to run"
         if kept < in_hand:
             return f"keeps {kept} leases, and has {in_hand} jobs"
-        if not self._guarded and counted != session.pool.unstarted() + len(self._inbox):
-            return f"counts {counted} jobs, and there are {session.pool.unstarted()}"
+        there = session.pool.unstarted() + (self.slots.busy if self.slots else 0)
+        if not self._guarded and counted != there + len(self._inbox):
+            return f"counts {counted} jobs, and there are {there}"
         return None
 
     def stop(self) -> None:
         """Ask for a graceful end, which takes further steps."""
         self._inbox.stop = True
+
+    def vanish(self) -> None:
+        """Nothing is left of it but what the store has."""
+        self.dead = True
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what Python holds for it."""
+        if self.slots is not None:
+            self.slots.discard()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None

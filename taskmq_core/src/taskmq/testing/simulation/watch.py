@@ -5,14 +5,16 @@ Between them are the faults: what the store did and what the worker was told may
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from taskmq.envelope import Sealed
-from taskmq.errors import IdempotencyConflict, TransportError, UnknownDependency
-from taskmq.records import MaintenanceReport, WorkerRecord
+from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
+from taskmq.records import Dropped, MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.states import TERMINAL, JobState
 from taskmq.testing.wrapper import TransportWrapper
 from taskmq.transport import (
@@ -27,14 +29,19 @@ from taskmq.transport import (
 )
 
 from .journal import Journal
-from .observer import Observer
+from .observer import Observer, open_queues_of
 from .rules import Rule
 
 __all__ = ["StoreSide", "WorkerSide"]
 
 R = TypeVar("R")
 
-REFUSALS = (IdempotencyConflict, UnknownDependency)
+REFUSALS = (IdempotencyConflict, UnknownDependency, QueueFull)
+RULES_OF_REFUSALS: dict[type[TransportError], Rule] = {
+    IdempotencyConflict: "key",
+    UnknownDependency: "dependencies",
+    QueueFull: "room",
+}
 
 
 class StoreSide(TransportWrapper):
@@ -53,7 +60,8 @@ class StoreSide(TransportWrapper):
         except REFUSALS:
             raise
         except Exception as error:
-            self._observer.failed(operation, error)
+            kind = "refused" if isinstance(error, TransportError) else "broke down in"
+            self._observer.findings.failed(f"the store {kind} {operation}", error)
             raise
 
     def _note(self, text: str) -> None:
@@ -66,10 +74,12 @@ class StoreSide(TransportWrapper):
             answers = super().enqueue(sealed)
         except REFUSALS as error:
             self._note(f"enqueue {ids} -> {type(error).__name__}")
-            self._observer.expect(f"enqueue {ids}", type(error), expected, _rule_of(error))
+            rule = RULES_OF_REFUSALS[type(error)]
+            self._observer.expect(f"enqueue {ids}", type(error), expected, rule)
             raise
         self._note(f"enqueue {ids}")
-        self._observer.expect(f"enqueue {ids}", answers, expected, "key")
+        rule = RULES_OF_REFUSALS[expected] if isinstance(expected, type) else "key"
+        self._observer.expect(f"enqueue {ids}", answers, expected, rule)
         return answers
 
     def exchange(
@@ -83,7 +93,7 @@ class StoreSide(TransportWrapper):
     def _told(
         self, settlements: Sequence[Settlement], wanted: Reservation | None, answer: Exchange
     ) -> str:
-        name = self._observer.name
+        name = self._observer.ledger.name
         parts = [
             f"{type(each).__name__} {name(each.delivery)} {status.value}"
             for each, status in zip(settlements, answer.settled, strict=False)
@@ -104,17 +114,24 @@ class StoreSide(TransportWrapper):
         answers = super().extend(deliveries, lease)
         lease_until = self._clock.now() + lease
         expected = [self._model.extend(delivery, lease_until) for delivery in deliveries]
-        ids = ", ".join(each.job_id for each in deliveries)
+        ids = _ids(deliveries)
         self._note(f"extend {ids} -> {' '.join(answer.value for answer in answers)}")
         self._observer.expect(f"extend {ids}", answers, expected)
+        return answers
+
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        answers = super().check(deliveries)
+        expected = [self._model.check(delivery) for delivery in deliveries]
+        self._observer.expect(f"check {_ids(deliveries)}", answers, expected)
         return answers
 
     def revoke(
         self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
     ) -> list[bool]:
         answers = super().revoke(job_ids, terminate=terminate, by=by)
-        expected = self._model.revoke(job_ids, self._now(), terminate=terminate)
-        self._check(f"revoke {_names(job_ids)}", answers, expected)
+        expected = self._model.revoke(job_ids, self._now(), terminate=terminate, by=by)
+        force = " by force" if terminate else ""
+        self._check(f"revoke {_names(job_ids)}{force}", answers, expected)
         return answers
 
     def forget(self, job_ids: Sequence[str]) -> int:
@@ -143,8 +160,8 @@ class StoreSide(TransportWrapper):
 
     def unpark(self, tasks: Sequence[str]) -> int:
         count = super().unpark(tasks)
-        expected = self._model.unpark(tasks, self._now())
-        self._check("unpark", count, expected)
+        expected, doubtful = self._model.unpark(tasks, self._now())
+        self._check("unpark", count, min(max(count, expected), expected + doubtful))
         return count
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
@@ -155,11 +172,28 @@ class StoreSide(TransportWrapper):
 
     def register(self, worker: WorkerRecord) -> None:
         super().register(worker)
-        self._model.workers.add(worker.id)
+        self._model.workers[worker.id] = worker
 
     def deregister(self, worker_id: str) -> None:
         super().deregister(worker_id)
-        self._model.workers.discard(worker_id)
+        self._model.workers.pop(worker_id, None)
+
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
+        taken = super().reclaim(worker)
+        expected = self._model.reclaim(worker, self._now())
+        found = (taken.count, _by_id(taken.dropped))
+        self._check(f"reclaim from {worker.id}", found, (expected.count, _by_id(expected.dropped)))
+        return taken
+
+    def pause(self, queue: str, *, by: str, reason: str = "") -> bool:
+        paused = super().pause(queue, by=by, reason=reason)
+        self._check(f"pause {queue}", paused, self._model.pause(queue), "pause")
+        return paused
+
+    def resume(self, queue: str) -> bool:
+        resumed = super().resume(queue)
+        self._check(f"resume {queue}", resumed, self._model.resume(queue), "pause")
+        return resumed
 
     def acquire(self, name: str, owner: str, ttl: float) -> bool:
         taken = super().acquire(name, owner, ttl)
@@ -186,12 +220,16 @@ class StoreSide(TransportWrapper):
 class WorkerSide(TransportWrapper):
     """Sees what a worker is told, and notes the faults that come between.
 
-    ``in_hand`` is what it was given and has not said it is done with.
+    ``in_hand`` is what it was given and has not said it is done with. ``sleeps_until`` is when it
+    would look again if nobody woke it (epoch seconds), after a look that left nothing for it;
+    ``None`` while it will look anyway. ``has_room_for`` are the queues whose quota it has not used.
     """
 
     def __init__(self, inner: Transport, observer: Observer, actor: str) -> None:
         super().__init__(inner)
         self.in_hand: dict[tuple[str, int], Delivery] = {}
+        self.sleeps_until: float | None = None
+        self.has_room_for: list[str] = []
         self._observer = observer
         self._actor = actor
 
@@ -207,17 +245,30 @@ class WorkerSide(TransportWrapper):
             raise
 
     def extend(self, deliveries: Sequence[Delivery], lease: float) -> list[LeaseStatus]:
-        answers = super().extend(deliveries, lease)
+        return self._told(deliveries, super().extend(deliveries, lease))
+
+    def check(self, deliveries: Sequence[Delivery]) -> list[LeaseStatus]:
+        return self._told(deliveries, super().check(deliveries))
+
+    def _told(
+        self, deliveries: Sequence[Delivery], answers: list[LeaseStatus]
+    ) -> list[LeaseStatus]:
         told = zip(deliveries, answers, strict=True)
         lost = [delivery for delivery, status in told if status is LeaseStatus.LOST]
-        self._observer.lost(lost)
+        self._observer.ledger.lost(lost)
         self._drop(lost)
         return answers
 
     def exchange(
         self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
     ) -> Exchange:
+        self.sleeps_until = None
         answer = super().exchange(settlements, reservation)
+        if reservation is not None and len(answer.deliveries) < reservation.limit:
+            due = answer.next_due_at
+            self.sleeps_until = math.inf if due is None else due
+            taken = Counter(delivery.queue for delivery in answer.deliveries)
+            self.has_room_for = open_queues_of(reservation, taken)
         self._drop([each.delivery for each in settlements])
         self.in_hand.update({(each.job_id, each.token): each for each in answer.deliveries})
         return answer
@@ -232,13 +283,16 @@ class WorkerSide(TransportWrapper):
             self.in_hand.pop((delivery.job_id, delivery.token), None)
 
 
-def _rule_of(refusal: TransportError) -> Rule:
-    return "key" if isinstance(refusal, IdempotencyConflict) else "dependencies"
-
-
 def _in_order(report: MaintenanceReport) -> MaintenanceReport:
-    dropped = tuple(sorted(report.dropped, key=lambda each: each.job_id))
-    return msgspec.structs.replace(report, dropped=dropped)
+    return msgspec.structs.replace(report, dropped=_by_id(report.dropped))
+
+
+def _by_id(dropped: Sequence[Dropped]) -> tuple[Dropped, ...]:
+    return tuple(sorted(dropped, key=lambda each: each.job_id))
+
+
+def _ids(deliveries: Sequence[Delivery]) -> str:
+    return ", ".join(each.job_id for each in deliveries)
 
 
 def _names(job_ids: Sequence[str]) -> str:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from taskmq.envelope import AckPolicy, Dependency, Envelope, Sealed, seal
+from taskmq.limits import Fair, Limit
 
-__all__ = ["QUEUES", "TASKS", "Workload"]
+from .profile import QUEUES, QueueKind
 
-QUEUES = ("a", "b", "c")
+__all__ = ["TASKS", "Workload"]
+
 TASKS = ("work", "plain", "rare")
 """``work`` is retried, ``plain`` is not, ``rare`` is unknown to some workers."""
 PRIORITIES = (0, 0, 0, 0, 1, 5, -3)
 ACKS: tuple[AckPolicy, ...] = ("on_success", "on_success", "on_success", "on_receipt")
 COMPLETION: AckPolicy = "on_completion"
 RETENTIONS = (0.0, 60.0, 900.0)
+LIMITS: Sequence[tuple[Limit, ...]] = (
+    (Limit("concurrency", "one"),),
+    (Limit("concurrency", "two", 2),),
+    (Limit("rate", "slow", 1, 8.0),),
+    (Limit("rate", "bursts", 2, 10.0, 3),),
+    (Limit("concurrency", "one"), Limit("rate", "slow", 1, 8.0)),
+    (Limit("concurrency", "two", 2), Limit("rate", "bursts", 2, 10.0, 3)),
+)
+TENANTS = (Fair("big", 2.0), Fair("big", 2.0), Fair("small"), Fair("other", 0.5), None)
 KEYS = {"k1": "work", "k2": "plain", "k3": "rare"}
 """And the task that each stands for."""
 
@@ -26,9 +37,12 @@ KEYS = {"k1": "work", "k2": "plain", "k3": "rare"}
 class Workload:
     """Makes envelopes. Ids are ``j1``, ``j2`` … in the order in which they were made."""
 
-    def __init__(self, draw: random.Random, batches: Sequence[int]) -> None:
+    def __init__(
+        self, draw: random.Random, batches: Sequence[int], queues: Mapping[str, QueueKind]
+    ) -> None:
         self._draw = draw
         self._batches = batches
+        self._queues = queues
         self._made = 0
 
     def batch(self, known: Sequence[str], now: float) -> list[Sealed]:
@@ -43,8 +57,10 @@ class Workload:
     def mended(self, envelope: Envelope) -> Sealed:
         """The same job with everything changed that may be, and without an expiry."""
         draw = self._draw
+        queue = draw.choice(QUEUES)
         changes = {
-            "queue": draw.choice(QUEUES),
+            "queue": queue,
+            **self._flow(queue),
             "priority": draw.choice(PRIORITIES),
             "expires_at": None,
             "ack": draw.choice(ACKS),
@@ -58,10 +74,12 @@ class Workload:
         draw = self._draw
         self._made += 1
         number = int(draw.random() < 0.03)  # mostly the same, for jobs that have the same key
+        queue = draw.choice(QUEUES)
         fields: dict[str, Any] = {
             "id": f"j{self._made}",
             "task": draw.choices(TASKS, (6, 3, 3))[0],
-            "queue": draw.choice(QUEUES),
+            "queue": queue,
+            **self._flow(queue),
             "args": msgspec.Raw(b"[%d]" % number),
             "priority": draw.choice(PRIORITIES),
             "ack": COMPLETION if draw.random() < 0.1 else draw.choice(ACKS),
@@ -80,7 +98,17 @@ class Workload:
             key, task = draw.choice(list(KEYS.items()))
             fields |= {"key": key, "task": task, "key_ttl": draw.uniform(20.0, 200.0)}
         sealed = seal(Envelope(v=1, **fields), limit=1 << 20)
-        return Sealed(sealed.envelope, b"garbage") if draw.random() < 0.02 else sealed
+        data = b"garbage" if draw.random() < 0.02 else sealed.data
+        return Sealed(sealed.envelope, data, self._queues[queue].capacity)
+
+    def _flow(self, queue: str) -> dict[str, Any]:
+        """The limits of a job of this queue, and whose turn it takes."""
+        kind, draw = self._queues[queue], self._draw
+        limited = kind.limits and draw.random() < 0.7
+        return {
+            "limits": draw.choice(LIMITS) if limited else (),
+            "fair": draw.choice(TENANTS) if kind.fair else None,
+        }
 
     def _dependencies(self, candidates: Collection[str]) -> tuple[Dependency, ...]:
         draw = self._draw

@@ -121,6 +121,7 @@ class Store:
         self._displace(job)
         if job.limits and job.state is JobState.RUNNING:
             self.departures.append(Departure(job.limits, job.queue, job.priority))
+        job.held, job.gate = False, None  # which are those of its old limits
         job.describe(sealed.envelope, sealed.data)
         self._place(job, now)
 
