@@ -8,6 +8,14 @@ from pathlib import Path
 
 CONFTEST = Path(__file__).parent.parent / "conftest.py"
 TESTS = """
+from tests import services
+
+class Missing(services.Redis):
+    program = "no-such-server"
+
+def test_starts_a_missing_server(start_service):
+    start_service(Missing)
+
 def test_needs_a_missing_server(require_server):
     require_server("no-such-server")
 
@@ -33,13 +41,13 @@ def run_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
 def test_a_missing_server_skips_the_test_and_ends_the_run_with_one_line(tmp_path: Path) -> None:
     run = run_tests(tmp_path)
     assert run.returncode == 0, run.stdout
-    assert "1 passed, 1 skipped" in run.stdout
-    line = "1 test skipped because a server is not installed: no-such-server (1)"
+    assert "1 passed, 2 skipped" in run.stdout
+    line = "2 tests skipped because a server is not installed: no-such-server (2)"
     assert run.stdout.count(line) == 1
 
 
 def test_under_ci_a_missing_server_fails_the_test(tmp_path: Path) -> None:
     run = run_tests(tmp_path, CI="true")
     assert run.returncode == 1, run.stdout
-    assert "1 failed, 1 passed" in run.stdout
+    assert "2 failed, 1 passed" in run.stdout
     assert "missing server: no-such-server" in run.stdout
