@@ -41,7 +41,7 @@ from .tasks import (
     TaskDecorator,
     task_of,
 )
-from .transport import Enqueued, Transport
+from .transport import Enqueued, TransactionalProducer, Transport
 
 if TYPE_CHECKING:
     from .payloads import Offload, PayloadStore
@@ -265,17 +265,22 @@ class App:
 
     # -- submitting --------------------------------------------------------------------------
 
-    def submit(self, call: Call[R]) -> Result[R]:
+    def submit(self, call: Call[R], *, connection: object | None = None) -> Result[R]:
         """Store one job; see `Task.submit`."""
-        return self.submit_many((call,))[0]
+        return self.submit_many((call,), connection=connection)[0]
 
-    def submit_many(self, calls: Sequence[Call[R]]) -> list[Result[R]]:
-        """Store jobs of any tasks of this app, all or none, in order, in one round trip."""
+    def submit_many(
+        self, calls: Sequence[Call[R]], *, connection: object | None = None
+    ) -> list[Result[R]]:
+        """Store jobs of any tasks of this app, all or none, in order, in one round trip; with a
+        ``connection`` as part of the transaction that is open there."""
         now = self.clock.now()
         sealed = [self.seal(call, now) for call in calls]
         refuse_jobs(sealed, self.store_name, self.transport.capabilities)
         if self._eager is not None:
             stored = self.transport.enqueue(sealed)  # nobody else would make room
+        elif connection is not None:
+            stored = self._enqueue_within(sealed, connection)
         else:
             stored = enqueue_or_wait(self.transport, sealed, self.config.queues)
         if self.offload is not None:
@@ -288,6 +293,15 @@ class App:
             Result(self, one.job_id, task=call.task, created=one.created)
             for one, call in zip(stored, calls, strict=True)
         ]
+
+    def _enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
+        store = self.transport
+        if not store.capabilities.transactional or not isinstance(store, TransactionalProducer):
+            raise ConfigError(
+                f"connection= needs a store in a database (sqlite://, postgresql://): "
+                f"{self.store_name} cannot store jobs within a transaction of yours"
+            )
+        return store.enqueue_within(sealed, connection)
 
     def _discard_unused(
         self, offload: Offload, sealed: Sequence[Sealed], stored: Sequence[Enqueued]
