@@ -153,6 +153,7 @@ class Task(Generic[P, R]):
         priority: int | None = None,
         key: str | None = None,
         headers: dict[str, Any] | None = None,
+        connection: object | None = None,
         **kwargs: Any,
     ) -> Result[R]:
         """Store a job and return its handle; durable on return where the store is.
@@ -160,6 +161,10 @@ class Task(Generic[P, R]):
         ``eta`` and ``expires`` are seconds from now or aware datetimes, ``priority`` is -9..9,
         ``key`` makes the call idempotent. A job whose ``expires`` has passed is stored and ends as
         EXPIRED; an ``eta`` that has passed means now.
+
+        With a ``connection`` (of psycopg, sqlite3, SQLAlchemy or Django) to the database that the
+        store is in, the job is part of the transaction that is open there: it runs once that is
+        committed, and never was if it is rolled back.
 
         A task whose own parameter bears one of these names is called as
         ``task.call(...).options(...).submit()``, which also type-checks its arguments.
@@ -178,24 +183,29 @@ class Task(Generic[P, R]):
             key=key,
             headers=headers,
         )
-        return self.app.submit(Call(self, args, kwargs, options))
+        return self.app.submit(Call(self, args, kwargs, options), connection=connection)
 
     async def asubmit(self, *args: Any, **kwargs: Any) -> Result[R]:
         """`submit` for asyncio callers, through a thread; takes the same arguments."""
         return await asyncio.to_thread(self.submit, *args, **kwargs)
 
     def submit_many(
-        self, calls: Iterable[Call[R] | Sequence[Any]], **options: Any
+        self,
+        calls: Iterable[Call[R] | Sequence[Any]],
+        *,
+        connection: object | None = None,
+        **options: Any,
     ) -> list[Result[R]]:
         """Store many jobs, all or none, in order, in one round trip.
 
         Each of ``calls`` is a tuple of positional arguments or a `Call`; ``options`` hold for
-        those given as tuples.
+        those given as tuples. ``connection`` as in `submit`.
 
         >>> send.submit_many([("a@b.com",), ("c@d.com",)], queue="email")
         """
         shared = Options.of(options)
-        return self.app.submit_many([self._as_call(call, shared) for call in calls])
+        made = [self._as_call(call, shared) for call in calls]
+        return self.app.submit_many(made, connection=connection)
 
     # -- binding and introspection ---------------------------------------------------------
 
