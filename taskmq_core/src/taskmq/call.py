@@ -153,9 +153,9 @@ class Call(Generic[R]):
         Options.of(options)
         return replace(self, with_=replace(self.with_, **options))
 
-    def submit(self) -> Result[R]:
+    def submit(self, *, connection: object | None = None) -> Result[R]:
         """Store the job; see `taskmq.Task.submit`."""
-        return self.task.app.submit(self)
+        return self.task.app.submit(self, connection=connection)
 
     async def asubmit(self) -> Result[R]:
         """`submit` for asyncio callers, through a thread."""
