@@ -33,6 +33,7 @@ from taskmq.transport import (
 from taskmq.turns import Turns
 
 from . import control, documents, query, registry, upkeep
+from .caller import callers_connection
 from .database import Database
 from .enqueue import enqueue
 from .listener import Hub
@@ -46,6 +47,7 @@ __all__ = ["SqliteTransport", "from_url"]
 CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
+    transactional=True,
     limitations=("one machine: every process needs the file on a local disk",),
 )
 
@@ -82,6 +84,10 @@ class SqliteTransport:
         if not sealed:
             return []
         return self._database.write(enqueue, sealed, self._clock.now())
+
+    def enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
+        with callers_connection(connection, self._database.path) as caller:
+            return enqueue(caller, sealed, self._clock.now()) if sealed else []
 
     # -- workers -----------------------------------------------------------------------------
 
