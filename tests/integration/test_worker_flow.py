@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taskmq import App, Config, JobState, QueueConfig
+from taskmq import App, Config, JobState, QueueConfig, Rate, current_task
 from taskmq.testing.faults import FailBefore, FaultPlan, FaultyTransport
 
 DEADLINE = 10.0
@@ -108,3 +108,46 @@ def test_a_store_that_does_not_answer_costs_no_quota(run_worker: RunWorker) -> N
     run_worker(app)
     for job in jobs:
         assert job.wait(DEADLINE) is JobState.SUCCEEDED
+
+
+# -- rates that each worker keeps by itself ------------------------------------------------------
+
+
+def test_a_worker_keeps_its_own_rate_and_uses_it(url: str, run_worker: RunWorker) -> None:
+    """Each of two starts 20 a second, neither delivery nor slot is spent on those that wait."""
+    app = App(Config(transport=url, concurrency=2))
+    starts: dict[str, list[float]] = {"one": [], "two": []}
+
+    @app.task(name="tick", rate_limit=Rate(20, burst=1), rate_scope="worker")
+    def tick() -> None:
+        starts[current_task().worker].append(time.monotonic())
+
+    jobs = tick.submit_many([()] * 30)
+    for name in starts:
+        run_worker(app, name=name)
+    for job in jobs:
+        assert job.wait(DEADLINE) is JobState.SUCCEEDED
+        assert (job.info["deliveries"], job.info["attempt"]) == (1, 1)
+    for mine in starts.values():
+        for first, later in zip(mine, mine[8:], strict=False):  # eight intervals apart
+            assert later - first > 0.2
+    every = sorted(starts["one"] + starts["two"])
+    assert len(every) == 30
+    assert every[-1] - every[0] < 5.0
+    app.close()
+
+
+def test_what_is_behind_many_that_are_put_off_starts_soon(url: str, run_worker: RunWorker) -> None:
+    app = App(Config(transport=url, concurrency=2))
+    started = threading.Event()
+    limited = app.task(name="limited", rate_limit="1/h", rate_scope="worker")(lambda n: n)
+    normal = app.task(name="normal")(started.set)
+    jobs = limited.submit_many([(n,) for n in range(5_000)], priority=5)
+    submitted_at = time.monotonic()
+    normal.delay()
+    run_worker(app)
+    assert started.wait(DEADLINE)
+    print(f"started after {time.monotonic() - submitted_at:.2f} s")
+    assert jobs[0].wait(DEADLINE) is JobState.SUCCEEDED
+    assert jobs[1].state is JobState.QUEUED
+    app.close()

@@ -23,6 +23,7 @@ from taskmq.worker.lookout import Lookout
 from taskmq.worker.loop import Loop, Parts
 from taskmq.worker.pace import Pace
 from taskmq.worker.recall import Recall
+from taskmq.worker.throttle import Throttle
 
 LEASE = 30.0
 
@@ -96,6 +97,7 @@ class Bench:
             lookout=Lookout(self.app.transport, ["default"], self.inbox.notice),
             running={},
             turn=self.pool.turn,
+            throttle=Throttle(self.app.tasks, {}, self.clock),
             pace=pace,
         )
         self.loop = Loop(self.app, parts, worker="w", shutdown_timeout=5.0)

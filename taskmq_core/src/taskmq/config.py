@@ -17,7 +17,7 @@ import re
 import zoneinfo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from .checks import (
     Check,
@@ -34,7 +34,7 @@ from .checks import (
 )
 from .envelope import DAY
 from .errors import ConfigError
-from .limits import Capacity, Rate, check_rate
+from .limits import Capacity, Rate, RateScope, check_rate
 
 __all__ = ["Config", "QueueConfig"]
 
@@ -86,6 +86,8 @@ class QueueConfig:
     """Its turns against queues of equal urgency."""
     rate_limit: str | Rate | None = None
     """How often jobs that are submitted with this configuration start, over all workers."""
+    rate_scope: RateScope = "fleet"
+    """``"worker"``: how often a worker with this configuration starts jobs of the queue."""
     capacity: int | None = None
     """How many jobs may wait in it: ready, delayed or held by a limit."""
     overflow: Literal["reject", "block", "drop_oldest"] = "reject"
@@ -332,6 +334,7 @@ def _zone(name: str, value: object) -> None:
 _QUEUE_CHECKS: dict[str, Check] = {
     "weight": count,
     "rate_limit": optional(check_rate),
+    "rate_scope": one_of(*get_args(RateScope)),
     "capacity": optional(count),
     "overflow": one_of("reject", "block", "drop_oldest"),
     "block_timeout": not_negative,

@@ -75,7 +75,7 @@ def _of_tasks(tasks: Iterable[Task[..., object]]) -> Iterator[Need]:
 
 def _of_queues(queues: Mapping[str, QueueConfig]) -> Iterator[Need]:
     for name, declared in queues.items():
-        if declared.rate_limit is not None:
+        if declared.rate_limit is not None and declared.rate_scope == "fleet":
             yield f"queue {name!r} has a rate_limit", "limits"
         if declared.capacity is not None:
             yield f"queue {name!r} has a capacity", "capacity"

@@ -38,7 +38,8 @@ def rules_of(name: str, policy: TaskPolicy, signature: inspect.Signature) -> Rul
     """The rules of a task, if it has any. Raises `ConfigError` for a template that names what is
     no parameter."""
     limited = policy.concurrency_key is not None or policy.concurrency_limit is not None
-    if policy.rate_limit is None and not limited and policy.fair_key is None:
+    rate = policy.rate_limit if policy.rate_scope == "fleet" else None
+    if rate is None and not limited and policy.fair_key is None:
         return None
     known = signature.parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
@@ -50,7 +51,7 @@ def rules_of(name: str, policy: TaskPolicy, signature: inspect.Signature) -> Rul
                         f"it{nearest(argument, known)}"
                     )
     return Rules(
-        None if policy.rate_limit is None else rate_of(policy.rate_limit),
+        None if rate is None else rate_of(rate),
         policy.rate_key,
         (policy.concurrency_limit or 1) if limited else None,
         policy.concurrency_key,
@@ -68,7 +69,7 @@ def flow_of(
     if call.task.flow is None and declared is None and call.with_ is NO_OPTIONS:
         return NOTHING
     limits = [*_own_limits(call)]
-    if declared is not None and declared.rate_limit is not None:
+    if declared is not None and declared.rate_limit is not None and declared.rate_scope == "fleet":
         limits.append(rate_of(declared.rate_limit).limit(f"queue:{queue}"))
     key = _key("fair_key", call)
     if key is None:
@@ -87,7 +88,9 @@ def _own_limits(call: Call[Any]) -> Iterator[Limit]:
     if rules is not None and rules.rate is not None:
         yield rules.rate.limit(_key("rate_key", call) or f"task:{task.name}")
     elif options.rate_key is not None:
-        raise ConfigError(f"rate_key={options.rate_key!r}: task {task.name!r} has no rate_limit")
+        raise ConfigError(
+            f"rate_key={options.rate_key!r}: task {task.name!r} has no rate_limit of the fleet"
+        )
 
 
 def _key(option: str, call: Call[Any]) -> str | None:

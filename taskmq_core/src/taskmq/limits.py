@@ -24,6 +24,7 @@ __all__ = [
     "Fair",
     "Limit",
     "Rate",
+    "RateScope",
     "check_rate",
     "check_template",
     "concurrency_gate",
@@ -40,6 +41,9 @@ RATE = re.compile(r"\s*(\d+)\s*/\s*([smhd])\s*")
 SLACK = 0.1
 """Seconds' worth of jobs that may come at once unless a burst is given: enough for batches."""
 LONGEST_KEY = 500
+
+RateScope = Literal["fleet", "worker"]
+"""Who keeps a rate: the store, over all workers, or each worker for itself."""
 
 
 class Limit(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from .checks import (
 )
 from .envelope import AckPolicy
 from .errors import ConfigError
-from .limits import Rate, check_rate, check_template
+from .limits import Rate, RateScope, check_rate, check_template
 from .retry import Retry
 
 __all__ = ["TaskPolicy"]
@@ -35,7 +35,8 @@ class TaskPolicy:
     be lost with the job before it becomes a dead letter.
 
     ``rate_limit`` (``"100/m"`` or a `Rate`) is how often jobs start, ``concurrency_limit`` how many
-    run at once, over all workers of a store: of the task, or of those that share a key.
+    run at once, over all workers of a store: of the task, or of those that share a key. With
+    ``rate_scope="worker"`` each worker keeps the rate of the task for itself.
     ``rate_key``, ``concurrency_key`` and ``fair_key`` are templates over the arguments, such as
     ``"user:{user_id}"``; ``concurrency_key`` alone means one at a time. Jobs of a queue that have a
     ``fair_key`` take turns by it.
@@ -53,6 +54,7 @@ class TaskPolicy:
     result_ttl: float | None = None
     codec: str | None = None
     rate_limit: str | Rate | None = None
+    rate_scope: RateScope = "fleet"
     rate_key: str | None = None
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
@@ -64,6 +66,8 @@ class TaskPolicy:
         limits_in_order(self.timeout, self.hard_timeout)
         if self.rate_key is not None and self.rate_limit is None:
             raise ConfigError("rate_key needs a rate_limit, such as rate_limit='100/m'")
+        if self.rate_key is not None and self.rate_scope == "worker":
+            raise ConfigError("rate_key: only the fleet keeps rates of keys; a worker of tasks")
 
 
 def _retry(name: str, value: object) -> None:
@@ -84,6 +88,7 @@ _CHECKS: dict[str, Check] = {
     "result_ttl": optional(not_negative),
     "codec": optional(name_of),
     "rate_limit": optional(check_rate),
+    "rate_scope": one_of(*get_args(RateScope)),
     "rate_key": optional(check_template),
     "concurrency_key": optional(check_template),
     "concurrency_limit": optional(count),

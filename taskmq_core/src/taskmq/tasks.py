@@ -41,7 +41,7 @@ from .policy import TaskPolicy
 if TYPE_CHECKING:
     from .app import App
     from .envelope import AckPolicy
-    from .limits import Rate
+    from .limits import Rate, RateScope
     from .result import Result
     from .retry import Retry
     from .states import JobState
@@ -86,6 +86,7 @@ class Task(Generic[P, R]):
     result_ttl: ClassVar[float | None] = None
     codec: ClassVar[str | None] = None
     rate_limit: ClassVar[str | Rate | None] = None
+    rate_scope: ClassVar[RateScope] = "fleet"
     rate_key: ClassVar[str | None] = None
     concurrency_key: ClassVar[str | None] = None
     concurrency_limit: ClassVar[int | None] = None

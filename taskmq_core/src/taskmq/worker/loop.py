@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from taskmq.app import App
 from taskmq.envelope import load
 from taskmq.errors import MalformedEnvelope, TransportError, UnsupportedVersion
-from taskmq.events import JobReleased
+from taskmq.events import JobDeferred, JobReleased
 from taskmq.pools import Pool, RunningJob
-from taskmq.transport import MAX_YIELDS, Delivery, Exchange, Release
+from taskmq.transport import MAX_YIELDS, Defer, Delivery, Exchange, Release
 
 from .credit import GATHER, Credit
 from .fetcher import Fetcher
@@ -29,6 +30,7 @@ from .lookout import Lookout
 from .pace import REAL, Pace
 from .pulse import Place
 from .recall import Recall
+from .throttle import Throttle
 
 __all__ = ["Loop", "Parts"]
 
@@ -61,6 +63,7 @@ class Parts:
     """What runs now, by job id; kept by the executor, or by a pool that runs jobs elsewhere."""
     turn: Callable[[], None]
     """Lets the pool use the loop's thread."""
+    throttle: Throttle
     pace: Pace = REAL
 
 
@@ -82,6 +85,7 @@ class Loop:
         self._credit = parts.credit
         self._fetcher = parts.fetcher
         self._lookout = parts.lookout
+        self._throttle = parts.throttle
         self._running = parts.running
         self._turn = parts.turn
         self._monotonic = parts.pace.monotonic
@@ -187,15 +191,18 @@ class Loop:
                 limit = None  # nothing that a look could change
         self._lookout.prepare()
         self._look = False
-        answer = self._fetcher.exchange(limit)
+        wanted = limit + self._throttle.extra if limit else limit
+        answer = self._fetcher.exchange(wanted)
         if answer is None or limit is None:
             self._look = True
         else:
+            self._look = len(answer.deliveries) >= (wanted or 0)
             self._receive(answer, limit)
 
     def _receive(self, answer: Exchange, limit: int) -> None:
         deliveries = answer.deliveries
-        self._look = len(deliveries) >= limit
+        if self._throttle and deliveries:
+            deliveries = self._hold_back(deliveries, limit)
         self._due_at = answer.next_due_at
         if self._due_at is not None:
             self._due_at = max(self._due_at, self._app.clock.now() + PAST_DUE)
@@ -204,6 +211,19 @@ class Loop:
         waiting = answer.waiting_priority
         if waiting is not None and self._lowest < waiting and self._pool.unstarted():
             self._release_below(waiting)
+
+    def _hold_back(self, deliveries: Sequence[Delivery], limit: int) -> Sequence[Delivery]:
+        """Those that may start; the others go back."""
+        passed, put_off = self._throttle.sort(deliveries)
+        unsent = self._fetcher.unsent
+        unsent += [Defer(delivery, seconds) for delivery, seconds in put_off]
+        unsent += map(Release, passed[limit:])  # more was asked for than there is room
+        self._throttle.refund(passed[limit:])
+        self._look = self._look or bool(unsent)
+        if self._app.emitter.active:
+            self._app.emitter.emit(*(self._deferred(delivery) for delivery, _ in put_off))
+            self._report_released(passed[limit:], BEHIND)
+        return passed[:limit]
 
     def _submit(self, deliveries: Sequence[Delivery]) -> None:
         self.in_pool += len(deliveries)
@@ -312,6 +332,7 @@ class Loop:
 
     def _release(self, deliveries: list[Delivery], reason: str) -> None:
         self.in_pool -= len(deliveries)
+        self._throttle.refund(deliveries)
         self._fetcher.unsent += map(Release, deliveries)
         self._report_released(deliveries, reason)
 
@@ -321,6 +342,7 @@ class Loop:
         self._fetcher.unsent += withdrawn
         self._fetcher.tally.add(given_back)
         deliveries = [release.delivery for release in withdrawn + given_back]
+        self._throttle.refund(deliveries)
         self._report_released(deliveries, BEHIND)
 
     def _report_released(self, deliveries: list[Delivery], reason: str) -> None:
@@ -328,21 +350,26 @@ class Loop:
             self._app.emitter.emit(*(self._released(one, reason) for one in deliveries))
 
     def _released(self, delivery: Delivery, reason: str) -> JobReleased:
+        return JobReleased(reason=reason, **self._about(delivery))
+
+    def _deferred(self, delivery: Delivery) -> JobDeferred:
+        return JobDeferred(reason="rate_limit", parked=False, **self._about(delivery))
+
+    def _about(self, delivery: Delivery) -> dict[str, Any]:
         task, trace = "", {}
         try:
             envelope = load(delivery.envelope)
             task, trace = envelope.task, envelope.trace
         except (MalformedEnvelope, UnsupportedVersion):
-            pass  # released before anybody looked into it
-        return JobReleased(
-            at=self._app.clock.now(),
-            job_id=delivery.job_id,
-            task=task,
-            queue=delivery.queue,
-            trace=trace,
-            worker=self._worker,
-            reason=reason,
-        )
+            pass  # given back before anybody looked into it
+        return {
+            "at": self._app.clock.now(),
+            "job_id": delivery.job_id,
+            "task": task,
+            "queue": delivery.queue,
+            "trace": trace,
+            "worker": self._worker,
+        }
 
     # -- observing ---------------------------------------------------------------------------
 

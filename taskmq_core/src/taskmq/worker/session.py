@@ -30,6 +30,7 @@ from .neighbours import Neighbours
 from .pace import REAL, Pace
 from .pauses import Pauses
 from .recall import Recall
+from .throttle import Throttle
 from .ticker import Ticker
 from .watchdog import Watchdog
 
@@ -108,6 +109,7 @@ class Session:
                 fetcher=self.fetcher,
                 lookout=self._lookout,
                 running=self._running,
+                throttle=Throttle(app.tasks, config.queues, app.clock),
                 turn=self.watchdog.turn if self.pool.inline else self.pool.turn,
                 pace=pace,
             ),
