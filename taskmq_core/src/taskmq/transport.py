@@ -154,7 +154,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parked_at: float | None = None
     inputs: Mapping[str, Payload] | None = None
     """Results of the jobs in ``Envelope.after``, and of those that were spawned by them
-    (`Ack.spawn`), by job id in store order; ``None`` without dependencies."""
+    (`Ack.spawn`), by job id; ``None`` without dependencies."""
     losses: Mapping[str, Loss] | None = None
     """How those ended that did not succeed; ``None`` without such."""
 

@@ -210,7 +210,7 @@ def lost_worker_fails_fast_too(subject: Subject) -> None:
 
 @case("workflows")
 def spawned_jobs_are_awaited_too(subject: Subject) -> None:
-    """By whoever waits for the one that spawned them, in store order, behind the others."""
+    """By whoever waits for the one that spawned them, with all that they give."""
     first, second = subject.add_many(2)
     last = subject.add(after=[first, second])
     more = [subject.job() for _ in range(2)]
@@ -222,9 +222,9 @@ def spawned_jobs_are_awaited_too(subject: Subject) -> None:
     for number, job_id in enumerate(ids):
         equal(subject.state(last), S.WAITING, "state while spawned ones run")
         _succeed(subject, job_id, str(number))
-    inputs = subject.take(last).inputs or {}
-    expected = [(first, "first"), (second, "second"), (ids[0], "0"), (ids[1], "1")]
-    equal(list(inputs.items()), [(id, text(value)) for id, value in expected], "inputs")
+    expected = {first: "first", second: "second", ids[0]: "0", ids[1]: "1"}
+    inputs = {job_id: text(value) for job_id, value in expected.items()}
+    equal(subject.take(last).inputs, inputs, "inputs")
 
 
 @case("workflows")

@@ -186,6 +186,7 @@ class Claim:
         self._connection.execute(SQL["lease"], (lease_until, self._now, self._wanted.worker, seqs))
         dependents = [row[0] for row in rows if row[8]]
         inputs = dependencies.inputs_of(self._connection, dependents) if dependents else {}
+        losses = dependencies.losses_of(self._connection, dependents)
         self.deliveries += [
             Delivery(
                 job_id=row[1],
@@ -200,6 +201,7 @@ class Claim:
                 lease_until=lease_until,
                 parked_at=row[9],
                 inputs=inputs.get(row[0]) if inputs else None,
+                losses=losses.get(row[0]) if losses else None,
             )
             for row in rows
         ]

@@ -1,4 +1,5 @@
-"""How jobs wait for each other, once they are stored. Constant numbers of statements a batch."""
+"""How jobs wait for each other, once they are stored. A constant number of statements for each
+generation of a batch: what ends, what that ends, and so on."""
 
 from __future__ import annotations
 
@@ -6,13 +7,32 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from taskmq.codec import Payload
+from taskmq.records import Loss
+from taskmq.states import TERMINAL, JobState
 
-from .rows import json_of, json_of_numbers
+from .rows import insert_many, json_of, json_of_numbers
 from .statements import DEPENDENCIES as SQL
-from .statements import ENQUEUE, RESERVE
+from .statements import ENQUEUE, RESERVE, SETTLE
 
-__all__ = ["any_edges", "feed", "inputs_of", "let_go", "restore", "skip"]
+__all__ = [
+    "any_edges",
+    "any_nodes",
+    "count_down",
+    "feed",
+    "inputs_of",
+    "let_go",
+    "losses_of",
+    "restore",
+    "spread",
+    "tell",
+]
+
+Results = Mapping[str, Payload | None]
+
+_decode_loss = msgspec.json.Decoder(Loss).decode
 
 
 def any_edges(connection: sqlite3.Connection) -> bool:
@@ -20,19 +40,60 @@ def any_edges(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute(SQL["any_edges"]).fetchone()[0])
 
 
-def feed(connection: sqlite3.Connection, results: Mapping[str, Payload | None], now: float) -> None:
+def any_nodes(connection: sqlite3.Connection) -> bool:
+    """Whether any job has a condition, or has delegated: likewise."""
+    return bool(connection.execute(SQL["any_nodes"]).fetchone()[0])
+
+
+def feed(connection: sqlite3.Connection, results: Results, now: float) -> None:
     """Jobs have succeeded: hand their results over, and queue what waited for nothing else."""
-    if not any_edges(connection):
+    while results and any_edges(connection):
+        parents = [row[0] for row in connection.execute(SQL["parents"], (json_of(results),))]
+        if not parents:
+            return
+        handed = [(id, r.codec, r.data) for id in parents if (r := results[id]) is not None]
+        connection.executemany(ENQUEUE["insert_input"], handed)
+        children = count_down(connection, connection.execute(SQL["meet"], (json_of(parents),)))
+        values = {"now": now, "seqs": json_of_numbers(children)}
+        if not any_nodes(connection):
+            connection.execute(SQL["queue_met"], values)
+            return
+        unneeded = connection.execute(SQL["skip_unneeded"], values).fetchall()
+        results = _forward(connection, children, results, now)
+        connection.execute(SQL["queue_met"], values)
+        spread(connection, [job_id for (job_id,) in unneeded], now)
+
+
+def spread(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> None:
+    """Jobs are lost, or are about to be deleted: what needs them cannot run, nor what needs that;
+    what runs all the same may be ready."""
+    if not lost or not any_edges(connection):
         return
-    parents = [row[0] for row in connection.execute(SQL["parents"], (json_of(results),))]
-    if not parents:
+    if not any_nodes(connection):
+        connection.execute(SQL["skip"], {"now": now, "ids": json_of(lost)})
         return
-    handed = [(id, r.codec, r.data) for id in parents if (r := results[id]) is not None]
-    connection.executemany(ENQUEUE["insert_input"], handed)
-    met = connection.execute(SQL["meet"], (json_of(parents),)).fetchall()
-    children = Counter(child for (child,) in met)
-    connection.executemany(SQL["count_down"], [(count, seq) for seq, count in children.items()])
-    connection.execute(SQL["queue_met"], {"now": now, "seqs": json_of_numbers(children)})
+    while lost:
+        names = json_of(lost)
+        connection.execute(SQL["insert_losses"], (names,))
+        children = count_down(connection, connection.execute(SQL["meet_lost"], (names,)))
+        connection.execute(SQL["queue_met"], {"now": now, "seqs": json_of_numbers(children)})
+        skipped = connection.execute(SQL["skip_waiting"], {"now": now, "ids": names}).fetchall()
+        lost = [job_id for (job_id,) in skipped]
+
+
+def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> None:
+    """Some jobs have just begun to wait for these, which may have ended before."""
+    succeeded: dict[str, Payload | None] = {}
+    lost: list[str] = []
+    for job_id, state, codec, data, *_ in connection.execute(
+        ENQUEUE["stored"], (json_of(parents),)
+    ).fetchall():
+        if state == JobState.SUCCEEDED:
+            succeeded[job_id] = None if codec is None else Payload(codec, data)
+        elif state in TERMINAL:
+            lost.append(job_id)
+    feed(connection, succeeded, now)
+    spread(connection, lost, now)
 
 
 def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
@@ -41,18 +102,27 @@ def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
         connection.execute(SQL["drop_edges"], (json_of_numbers(children),))
 
 
-def skip(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> None:
-    """Jobs are lost: nothing that waits for them can run, nor what waits for that."""
-    if lost and any_edges(connection):
-        connection.execute(SQL["skip"], {"now": now, "ids": json_of(lost)})
-
-
 def restore(connection: sqlite3.Connection, replayed: Iterable[str]) -> None:
-    """Jobs are out of the dead letters: what was skipped because of them waits again."""
+    """Jobs are out of the dead letters: who still waits takes them into account again, and what
+    was skipped because of them waits again."""
+    conditional = any_nodes(connection)
     restored = list(replayed)
     while restored:
-        found = connection.execute(SQL["restore"], (json_of(restored),)).fetchall()
+        names = (json_of(restored),)
+        if conditional:
+            count_down(connection, connection.execute(SQL["await_again"], names), by=-1)
+        found = connection.execute(SQL["restore"], names).fetchall()
         restored = [job_id for (job_id,) in found]
+
+
+def count_down(
+    connection: sqlite3.Connection, met: Iterable[tuple[int]], by: int = 1
+) -> Counter[int]:
+    """Let each child wait for less, by as much as it was told of; which they are."""
+    children = Counter(child for (child,) in list(met))
+    less = [(by * count, seq) for seq, count in children.items()]
+    connection.executemany(SQL["count_down"], less)
+    return children
 
 
 def inputs_of(
@@ -65,3 +135,38 @@ def inputs_of(
         for child, parent, codec, data in rows.fetchall():
             inputs[child][parent] = Payload(codec, data)
     return inputs
+
+
+def losses_of(
+    connection: sqlite3.Connection, children: Sequence[int]
+) -> dict[int, dict[str, Loss]]:
+    """How those ended that these jobs waited for and that are lost, by job id."""
+    losses: dict[int, dict[str, Loss]] = {}
+    if children and any_nodes(connection):
+        rows = connection.execute(RESERVE["losses"], (json_of_numbers(children),))
+        for child, parent, data in rows.fetchall():
+            losses.setdefault(child, {})[parent] = _decode_loss(data)
+    return losses
+
+
+def _forward(
+    connection: sqlite3.Connection, children: Iterable[int], results: Results, now: float
+) -> Results:
+    """Of these jobs, those that have delegated succeed with what they were handed; that."""
+    found = connection.execute(SQL["delegates"], (json_of_numbers(children),)).fetchall()
+    if not found:
+        return {}
+    seqs = [seq for seq, *_ in found]
+    connection.execute(SQL["forward"], {"now": now, "seqs": json_of_numbers(seqs)})
+    connection.execute(SETTLE["drop_envelopes"], (json_of_numbers(seqs),))
+    kept = [
+        (seq, result.codec, result.data)
+        for seq, _, keep_result, _, to in found
+        if keep_result and (result := results[to]) is not None
+    ]
+    insert_many(connection, SETTLE["insert_results"], kept)
+    let_go(connection, seqs)
+    forgotten = [seq for seq, _, _, result_ttl, _ in found if result_ttl <= 0]
+    if forgotten:
+        connection.execute(SETTLE["delete"], (json_of_numbers(forgotten),))
+    return {job_id: results[to] for _, job_id, _, _, to in found}

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from taskmq.codec import Payload
 from taskmq.envelope import Envelope, Sealed, fingerprint
-from taskmq.errors import IdempotencyConflict, UnknownDependency
-from taskmq.states import TERMINAL, JobState
+from taskmq.errors import IdempotencyConflict
 from taskmq.transport import Enqueued
 from taskmq.transports._capacity import make_room
 
 from . import fair, gates
+from .links import Node, Stored, insert_links, link, look_up
 from .room import SqliteRoom
 from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
 from .statements import ENQUEUE as SQL
 
 __all__ = ["enqueue", "row_of"]
-
-
-class _Stored(msgspec.Struct):
-    """What is known of a job that is in the store already."""
-
-    state: str
-    result: Payload | None = None
-
-    @property
-    def lost(self) -> bool:
-        return self.state in TERMINAL and not self.succeeded
-
-    @property
-    def succeeded(self) -> bool:
-        return self.state == JobState.SUCCEEDED
 
 
 class _Key(msgspec.Struct):
@@ -47,23 +30,12 @@ class _Key(msgspec.Struct):
     fingerprint: bytes
 
 
-class _Node(msgspec.Struct):
-    """A new job's dependencies: for each, whether it is met."""
-
-    met: dict[str, bool] = {}
-    lost: bool = False
-
-    @property
-    def pending(self) -> int:
-        return len(self.met) - sum(self.met.values())
-
-
 def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
     for sealed in batch:
         envelope = sealed.envelope
         plain = envelope.key is None and not envelope.after and not envelope.limits
-        if not plain or envelope.fair is not None or sealed.capacity is not None:
+        if not plain or envelope.fair is not None or sealed.capacity or envelope.fail_fast:
             return _enqueue_linked(connection, batch, now)
     if fair.any_lines(connection):
         return _enqueue_linked(connection, batch, now)
@@ -89,7 +61,7 @@ def _enqueue_one(connection: sqlite3.Connection, sealed: Sealed, now: float) -> 
 def _insert(
     connection: sqlite3.Connection,
     batch: Collection[Sealed],
-    nodes: Mapping[str, _Node],
+    nodes: Mapping[str, Node],
     now: float,
 ) -> list[int | None]:
     """Store jobs and their envelopes; for each its place, or ``None`` if it was stored before."""
@@ -115,7 +87,7 @@ def _first_token(now: float) -> int:
 
 
 def row_of(
-    envelope: Envelope, seq: int | None, *, token: int, now: float, node: _Node | None = None
+    envelope: Envelope, seq: int | None, *, token: int, now: float, node: Node | None = None
 ) -> tuple[Any, ...]:
     """The values of statement ``insert_jobs``. Without ``seq`` it gets the next place."""
     eta = envelope.eta
@@ -125,7 +97,7 @@ def row_of(
     dependencies = pending = 0
     if node is not None:
         dependencies, pending = len(node.met), node.pending
-        if node.lost:
+        if node.skipped:
             phase, state, finished_at = FINISHED, "SKIPPED", now
             due_at = now + envelope.result_ttl
         elif pending:
@@ -164,14 +136,14 @@ def _enqueue_linked(
     """A batch with keys or dependencies: look at what is there, and insert what is acceptable."""
     names = {sealed.envelope.id for sealed in batch}
     names |= {each.job for sealed in batch for each in sealed.envelope.after}
-    stored = _look_up(connection, names)
+    stored = look_up(connection, names)
     keys = _keys(connection, batch, now)
     new: dict[str, Sealed] = {}
     answers = [_accept(sealed, stored, keys, new) for sealed in batch]
-    nodes = _link(new, stored)
+    nodes = link(_envelopes(new), stored)
     if make_room(SqliteRoom(connection, now), new.values()):
-        stored = _look_up(connection, names)
-        nodes = _link(new, stored)  # again: it may wait for one that was dropped
+        stored = look_up(connection, names)
+        nodes = link(_envelopes(new), stored)  # again: it may wait for one that was dropped
     places = _insert(connection, new.values(), nodes, now)
     fair.enter(connection, _placed(places, new))
     gates.place(connection, _placed(places, new), now)
@@ -179,16 +151,8 @@ def _enqueue_linked(
         SQL["insert_key"],
         [(e.key, e.id, fingerprint(e), now + e.key_ttl) for e in _envelopes(new) if e.key],
     )
-    _insert_edges(connection, dict(zip(new, places, strict=True)), nodes, stored)
+    insert_links(connection, list(_placed(places, new)), nodes, stored)
     return answers
-
-
-def _look_up(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, _Stored]:
-    rows = connection.execute(SQL["stored"], (json_of(names),)).fetchall()
-    return {
-        job_id: _Stored(state, None if codec is None else Payload(codec, data))
-        for job_id, state, codec, data in rows
-    }
 
 
 def _keys(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> dict[str, _Key]:
@@ -199,7 +163,7 @@ def _keys(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -
 
 def _accept(
     sealed: Sealed,
-    stored: Mapping[str, _Stored],
+    stored: Mapping[str, Stored],
     keys: dict[str, _Key],
     new: dict[str, Sealed],
 ) -> Enqueued:
@@ -224,55 +188,6 @@ def _refuse_another(envelope: Envelope, key: _Key, held: _Key) -> None:
             key=envelope.key or "",
             job_id=held.job_id,
         )
-
-
-def _link(new: Mapping[str, Sealed], stored: Mapping[str, _Stored]) -> dict[str, _Node]:
-    """The dependencies of new jobs. Raises `UnknownDependency`."""
-    nodes: dict[str, _Node] = {}
-    waiting: defaultdict[str, list[str]] = defaultdict(list)
-    lost = []
-    for envelope in _envelopes(new):
-        if not envelope.after:
-            continue
-        node = nodes[envelope.id] = _Node({})
-        for parent in dict.fromkeys(each.job for each in envelope.after):
-            if parent not in new and parent not in stored:
-                raise UnknownDependency(
-                    f"job {envelope.id} ({envelope.task}) waits for job {parent}, which is neither "
-                    "in the same batch nor in the store; nothing was stored"
-                )
-            waiting[parent].append(envelope.id)
-            known = None if parent in new else stored[parent]
-            node.met[parent] = known is not None and known.succeeded
-            node.lost = node.lost or (known is not None and known.lost)
-        if node.lost:
-            lost.append(envelope.id)
-    while lost:
-        for child in waiting.get(lost.pop(), ()):
-            if not nodes[child].lost:
-                nodes[child].lost = True
-                lost.append(child)
-    return nodes
-
-
-def _insert_edges(
-    connection: sqlite3.Connection,
-    places: Mapping[str, int | None],
-    nodes: Mapping[str, _Node],
-    stored: Mapping[str, _Stored],
-) -> None:
-    edges = [
-        (parent, places[child], met)
-        for child, node in nodes.items()
-        for parent, met in node.met.items()
-    ]
-    connection.executemany(SQL["insert_edge"], edges)
-    handed = {
-        parent: stored[parent].result for parent, _, met in edges if met and stored[parent].result
-    }
-    connection.executemany(
-        SQL["insert_input"], [(id, r.codec, r.data) for id, r in handed.items() if r is not None]
-    )
 
 
 def _placed(

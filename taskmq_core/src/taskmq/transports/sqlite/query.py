@@ -97,6 +97,7 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
         revoked_at=row[32],
         pending=row[25],
         workflow=row[26],
+        delegated_to=row[33],
         held=None if row[30] is None else _held(row[28], row[29], row[30]),
         history=() if history is None else _decode_history(history),
     )

@@ -12,12 +12,12 @@ from taskmq.states import TERMINAL, Event
 from taskmq.transport import Exchange, Reservation
 from taskmq.turns import Turns
 
-from . import dependencies, fair
+from . import fair
 from .claim import Claim, highest, without_used_up
 from .control import respect_pauses
+from .endings import departures_of, lose, lose_all, write_back
 from .gates import Departure, refill
 from .rows import WAITING, Row, json_of, json_of_numbers, load
-from .settle import departures_of, lose, write_back
 from .statements import RESERVE as SQL
 from .statements import SETTLE
 
@@ -175,7 +175,7 @@ def drop_expired(
             ]
     if dropped:
         # Only now: one that waits for another of them, in whatever queue, ends as it does.
-        dependencies.skip(connection, [each.job_id for each in dropped], now)
+        lose_all(connection, [each.job_id for each in dropped], now)
     if departures:
         refill(connection, departures, now)
     return dropped

@@ -7,9 +7,9 @@ import sqlite3
 from taskmq.transports._capacity import DROPPED
 
 from . import fair
+from .endings import departures_of, give_up, write_back
 from .gates import refill
 from .rows import json_of_numbers, load
-from .settle import departures_of, give_up, write_back
 from .statements import ENQUEUE as SQL
 
 __all__ = ["SqliteRoom"]

@@ -92,6 +92,8 @@ class Row(msgspec.Struct, kw_only=False):
             self.phase = DEAD if dead else FINISHED
             self.due_at = None if dead else now + self.result_ttl
             self.unpark()
+        elif state is JobState.WAITING:
+            self.phase, self.due_at = WAITING, None
         else:
             self.phase = READY if self.visible_at <= now else DELAYED
             self.due_at = None if self.phase == READY else self.visible_at

@@ -36,7 +36,20 @@ from .statements import SALVAGE as SQL
 __all__ = ["main", "salvage"]
 
 NUMBERED = ("jobs", "envelopes", "results", "turns")
-OTHERS = ("edges", "inputs", "keys", "rates", "lines", "served", "workers", "leases", "paused")
+OTHERS = (
+    "edges",
+    "inputs",
+    "losses",
+    "nodes",
+    "keys",
+    "rates",
+    "lines",
+    "served",
+    "workers",
+    "leases",
+    "paused",
+    "documents",
+)
 BEYOND_EVERY_SEQ = 1 << 48
 
 

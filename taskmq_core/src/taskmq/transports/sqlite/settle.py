@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from taskmq.envelope import Sealed
-from taskmq.records import Failure
-from taskmq.states import TERMINAL, Event, JobState
+from taskmq.states import Event, JobState
 from taskmq.transport import (
     Ack,
     DeadLetter,
     Defer,
+    Delegate,
     Delivery,
     Expire,
     LeaseStatus,
@@ -24,26 +23,18 @@ from taskmq.transport import (
     Settlement,
 )
 
-from . import dependencies, fair
-from .gates import Departure, limits_text, refill
-from .rows import RUNNING, Row, insert_many, json_of, json_of_numbers, load, save
+from . import dependencies, workflows
+from .endings import ASKED, back, departures_of, give_up, lose, replace, write_back
+from .gates import Departure, refill
+from .rows import RUNNING, WAITING, Row, insert_many, json_of, json_of_numbers, load
 from .statements import GATES
 from .statements import SETTLE as SQL
 
-__all__ = [
-    "check",
-    "departures_of",
-    "extend",
-    "give_up",
-    "lose",
-    "replace",
-    "settle",
-    "write_back",
-]
+__all__ = ["check", "extend", "settle"]
 
-WORKER_LOST = "worker_lost"
 KINDS: dict[type[Settlement], str] = {
     Ack: "ack",
+    Delegate: "delegate",
     RetryLater: "retry",
     Nack: "nack",
     DeadLetter: "dead",
@@ -53,9 +44,6 @@ KINDS: dict[type[Settlement], str] = {
     Revoke: "revoke",
 }
 """Column ``settled_as``."""
-
-ASKED = (LeaseStatus.HELD, LeaseStatus.CANCEL_REQUESTED, LeaseStatus.TERMINATE_REQUESTED)
-"""Column ``cancel_requested`` is a position in this."""
 
 Acked = tuple[Ack, int, bool, float, int]  # seq, keep_result, result_ttl, dependencies
 
@@ -118,6 +106,9 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
         ],
     )
     dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
+    for ack, *_ in acked:
+        if ack.spawn:
+            workflows.spawn(connection, ack.delivery.job_id, ack.spawn, now)
     dependencies.feed(connection, {ack.delivery.job_id: ack.result for ack, *_ in acked}, now)
     forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
     if forgotten:
@@ -141,63 +132,14 @@ def _settle_others(
         if row.limits and isinstance(settlement, Release) and row.state == JobState.QUEUED:
             departures.append(Departure(row.limits, row.queue, row.priority, refunded=True))
     write_back(connection, rows.values(), now)
+    for seq, settlement in settlements:
+        if isinstance(settlement, Delegate) and rows[seq].phase == WAITING:
+            workflows.delegate(connection, seq, settlement.jobs, settlement.to, now)
     return departures
 
 
-def departures_of(rows: Iterable[Row]) -> list[Departure]:
-    """What follows for the gates if these jobs run no longer, or will not run."""
-    return [Departure(row.limits, row.queue, row.priority) for row in rows if row.limits]
-
-
-def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float) -> None:
-    """Write rows that were moved, and skip what waits for those that are lost now."""
-    save(connection, rows)
-    dependencies.skip(connection, [row.id for row in rows if row.state in TERMINAL], now)
-
-
-def replace(connection: sqlite3.Connection, row: Row, sealed: Sealed) -> None:
-    """Give a job another envelope, with all that comes from it and may change."""
-    envelope = sealed.envelope
-    if (row.queue, row.priority) != (envelope.queue, envelope.priority):
-        fair.leave(connection, row.seq)
-    row.task, row.queue, row.priority = envelope.task, envelope.queue, envelope.priority
-    row.expires_at = envelope.expires_at
-    row.on_receipt = envelope.ack == "on_receipt"
-    row.max_deliveries = envelope.max_deliveries
-    row.keep_result, row.result_ttl = envelope.store_result, envelope.result_ttl
-    row.limits = limits_text(envelope.limits)
-    connection.execute(SQL["replace_envelope"], (sealed.data, row.seq))
-
-
-def lose(row: Row, event: Event, now: float, *, visible_at: float, why: str) -> None:
-    """A delivery came to nothing: run the job again, or make it a dead letter."""
-    row.reclaims += 1
-    if row.cancel_requested:
-        row.move(Event.REVOKE, now)
-    elif row.on_receipt or row.reclaims >= row.max_deliveries:
-        give_up(row, WORKER_LOST, now)
-    else:
-        row.note(event, now, why)
-        _back(row, event, now, visible_at)
-
-
-def give_up(row: Row, reason: str, now: float, failure: Failure | None = None) -> None:
-    """Into the dead letters."""
-    text = f"{reason}: {failure.type}: {failure.message}" if failure else reason
-    row.note(Event.DEAD, now, text)
-    row.dead_reason = reason
-    if failure is not None:
-        row.blame(failure)
-    row.move(Event.DEAD, now)
-
-
-def _back(row: Row, event: Event, now: float, visible_at: float) -> None:
-    """Into the queue again, unless somebody asked it to stop."""
-    if row.cancel_requested:
-        row.move(Event.REVOKE, now)
-    else:
-        row.visible_at = visible_at
-        row.move(event, now)
+def _delegate(row: Row, settlement: Delegate, now: float) -> None:
+    row.move(Event.REVOKE if row.cancel_requested else Event.DELEGATE, now)
 
 
 def _retry(row: Row, settlement: RetryLater, now: float) -> None:
@@ -205,7 +147,7 @@ def _retry(row: Row, settlement: RetryLater, now: float) -> None:
     row.note(Event.RETRY, now, f"{failure.type}: {failure.message}")
     row.blame(failure)
     row.attempt += 1
-    _back(row, Event.RETRY, now, now + settlement.delay)
+    back(row, Event.RETRY, now, now + settlement.delay)
 
 
 def _nack(row: Row, settlement: Nack, now: float) -> None:
@@ -222,13 +164,13 @@ def _defer(row: Row, settlement: Defer, now: float) -> None:
         row.parked_reason = settlement.park
         row.parked_at = now if row.parked_at is None else row.parked_at
         row.park_until = row.parked_at + (settlement.park_ttl or 0.0)
-    _back(row, Event.DEFER, now, now + settlement.delay)
+    back(row, Event.DEFER, now, now + settlement.delay)
 
 
 def _release(row: Row, settlement: Release, now: float) -> None:
     row.deliveries -= 1
     row.yields += 1
-    _back(row, Event.RELEASE, now, row.visible_at)
+    back(row, Event.RELEASE, now, row.visible_at)
 
 
 def _expire(row: Row, settlement: Expire, now: float) -> None:
@@ -240,6 +182,7 @@ def _revoke(row: Row, settlement: Revoke, now: float) -> None:
 
 
 _APPLY: dict[type[Settlement], Callable[[Row, Any, float], None]] = {
+    Delegate: _delegate,
     RetryLater: _retry,
     Nack: _nack,
     DeadLetter: _dead_letter,

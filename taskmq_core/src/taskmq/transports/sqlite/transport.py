@@ -48,6 +48,7 @@ CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
     transactional=True,
+    workflows=True,
     limitations=("one machine: every process needs the file on a local disk",),
 )
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from taskmq.envelope import Sealed
 from taskmq.records import WORKER_MEMORY, MaintenanceReport
 from taskmq.states import Event
-from taskmq.transport import LeaseStatus
 
-from . import dependencies, fair
-from .gates import Departure, refill
+from . import dependencies
+from .endings import departures_of, give_up, places_of, replace, revoke, write_back
+from .gates import refill
 from .reserve import drop_expired, dropped_of, reclaim
-from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, load
-from .settle import ASKED, departures_of, give_up, replace, write_back
+from .rows import DEAD, FINISHED, RUNNING, Row, json_of, json_of_numbers, load
 from .statements import FAIR, REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
@@ -36,16 +34,6 @@ SHRINK_PAGES = 500
 """How much a maintenance gives back to the file system: 2 MB."""
 
 
-class _Place(NamedTuple):
-    """Where a job is."""
-
-    seq: int
-    phase: int
-    limits: str | None
-    queue: str
-    priority: int
-
-
 def is_due(connection: sqlite3.Connection, now: float) -> bool:
     """Whether there is anything to maintain. Reads only: a store at rest is not written to."""
 
@@ -54,6 +42,7 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
         return [at for (at,) in rows if at is not None]
 
     every = instants("next_forsaken") + instants("next_key") + instants("next_rate")
+    every += [at for (at,) in connection.execute(REGISTRY["next_lease_end"]) if at is not None]
     for phase in (RUNNING, FINISHED):
         for queue in _queues_in(connection, phase):
             every += instants("next_timed", phase, queue)
@@ -73,6 +62,7 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     forsaken = _give_up_forsaken(connection, now, limit)
     purged = 0
     connection.execute(SQL["retire_rates"], (now, limit))
+    connection.execute(REGISTRY["retire_leases"], (now, limit))
     connection.execute(FAIR["forget_served"])
     for queue in _queues_in(connection, FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
@@ -125,39 +115,9 @@ def _expiring_queues(connection: sqlite3.Connection) -> list[str]:
 # -- at somebody's request -----------------------------------------------------------------------
 
 
-def revoke(
-    connection: sqlite3.Connection, job_ids: Sequence[str], now: float, terminate: bool, by: str
-) -> list[bool]:
-    """See `taskmq.transport.JobStore.revoke`."""
-    open_jobs = {id: row for id, row in _places(connection, job_ids).items() if _is_open(row)}
-    running = [place.seq for place in open_jobs.values() if place.phase == RUNNING]
-    unstarted = {id: place.seq for id, place in open_jobs.items() if place.phase != RUNNING}
-    if running:
-        asked = LeaseStatus.TERMINATE_REQUESTED if terminate else LeaseStatus.CANCEL_REQUESTED
-        asking = {"how": ASKED.index(asked), "by": by, "now": now, "seqs": json_of_numbers(running)}
-        connection.execute(SETTLE["ask_to_stop"], asking)
-    if unstarted:
-        seqs = json_of_numbers(unstarted.values())
-        connection.execute(SETTLE["revoke"], {"now": now, "by": by, "seqs": seqs})
-        fair.forfeit(connection, seqs)
-        dependencies.skip(connection, list(unstarted), now)
-        departures = [
-            Departure(place.limits, place.queue, place.priority)
-            for place in open_jobs.values()
-            if place.limits and place.phase not in (RUNNING, WAITING)
-        ]
-        if departures:
-            refill(connection, departures, now)
-    return [job_id in open_jobs for job_id in job_ids]
-
-
-def _is_open(place: _Place) -> bool:
-    return place.phase not in (DEAD, FINISHED)
-
-
 def delete(connection: sqlite3.Connection, job_ids: Sequence[str], phase: int) -> int:
     """Delete those of these jobs that are in a phase; how many there were."""
-    places = _places(connection, job_ids)
+    places = places_of(connection, job_ids)
     seqs = [place.seq for place in places.values() if place.phase == phase]
     if seqs:
         connection.execute(SETTLE["delete"], (json_of_numbers(seqs),))
@@ -168,7 +128,7 @@ def purge(connection: sqlite3.Connection, queue: str, now: float) -> int:
     """See `taskmq.transport.JobStore.purge`."""
     if dependencies.any_edges(connection):
         parents = connection.execute(SQL["depended_on"], (queue,)).fetchall()
-        dependencies.skip(connection, [job_id for (job_id,) in parents], now)
+        dependencies.spread(connection, [job_id for (job_id,) in parents], now)
     connection.execute(SQL["free_keys"], {"queue": queue})
     ready = connection.execute(SQL["purge_ready"], (queue,)).rowcount
     ready += connection.execute(SQL["purge_held"], (queue,)).rowcount
@@ -182,7 +142,7 @@ def replay(
     now: float,
 ) -> list[bool]:
     """See `taskmq.transport.DeadLetters.replay`."""
-    places = _places(connection, job_ids)
+    places = places_of(connection, job_ids)
     rows = load(connection, [place.seq for place in places.values() if place.phase == DEAD])
     dead = {row.id: row for row in rows.values()}
     for job_id, row in dead.items():
@@ -208,8 +168,3 @@ def any_parked(connection: sqlite3.Connection) -> bool:
 def unpark(connection: sqlite3.Connection, tasks: Sequence[str], now: float) -> int:
     """See `taskmq.transport.WorkerRegistry.unpark`."""
     return connection.execute(SQL["unpark"], {"now": now, "tasks": json_of(tasks)}).rowcount
-
-
-def _places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, _Place]:
-    rows = connection.execute(SQL["places"], (json_of(job_ids),)).fetchall()
-    return {job_id: _Place(*place) for job_id, *place in rows}

@@ -25,7 +25,7 @@ CREATE TABLE jobs (
     reclaims INTEGER NOT NULL DEFAULT 0,
     yields INTEGER NOT NULL DEFAULT 0,
     dependencies INTEGER NOT NULL DEFAULT 0,
-    pending INTEGER NOT NULL DEFAULT 0,  -- dependencies that have not succeeded yet
+    pending INTEGER NOT NULL DEFAULT 0,  -- dependencies that are still awaited
     cancel_requested INTEGER NOT NULL DEFAULT 0,  -- 1: asked to stop, 2: to be ended by force
     visible_at REAL NOT NULL,
     due_at REAL,
@@ -75,6 +75,7 @@ CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
 -- Only jobs with limits have a gate, and only while they are not finished. It says the phase as well,
 -- so that a change of phase leaves this index alone.
 CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, rank, seq) WHERE gate IS NOT NULL;
+CREATE INDEX jobs_workflow ON jobs (workflow, seq) WHERE workflow IS NOT NULL;
 CREATE INDEX jobs_revoked ON jobs (revoked_at) WHERE revoked_at IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
@@ -95,7 +96,7 @@ CREATE TABLE results (
 CREATE TABLE edges (
     parent TEXT NOT NULL,
     child INTEGER NOT NULL,
-    met INTEGER NOT NULL,
+    met INTEGER NOT NULL,  -- 1: it has succeeded, 2: it is lost, and `child` runs all the same
     PRIMARY KEY (parent, child)
 ) WITHOUT ROWID;
 
@@ -106,6 +107,20 @@ CREATE TABLE inputs (
     parent TEXT PRIMARY KEY,
     codec TEXT NOT NULL,
     data BLOB NOT NULL
+);
+
+-- How a parent ended, for children that run although it did not succeed. JSON of records.Loss.
+CREATE TABLE losses (
+    parent TEXT PRIMARY KEY,
+    data TEXT NOT NULL
+);
+
+-- What few jobs have, and no others need a column for.
+CREATE TABLE nodes (
+    seq INTEGER PRIMARY KEY,
+    run_if TEXT NOT NULL,
+    fail_fast INTEGER NOT NULL,
+    delegated_to TEXT
 );
 
 CREATE TABLE keys (
@@ -165,6 +180,7 @@ CREATE TABLE leases (
     owner TEXT NOT NULL,
     expires_at REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX leases_by_end ON leases (expires_at);
 
 -- The queues that nobody reserves from.
 CREATE TABLE paused (
@@ -189,6 +205,7 @@ BEGIN
     DELETE FROM envelopes WHERE seq = old.seq;
     DELETE FROM results WHERE seq = old.seq;
     DELETE FROM edges WHERE child = old.seq;
+    DELETE FROM nodes WHERE seq = old.seq;
     DELETE FROM turns WHERE seq = old.seq AND old.rank > 0;
 END;
 
@@ -196,4 +213,5 @@ CREATE TRIGGER edges_delete AFTER DELETE ON edges
 WHEN NOT EXISTS (SELECT 1 FROM edges WHERE parent = old.parent)
 BEGIN
     DELETE FROM inputs WHERE parent = old.parent;
+    DELETE FROM losses WHERE parent = old.parent;
 END;

@@ -22,8 +22,8 @@ INSERT INTO envelopes (seq, data) VALUES (?, ?);
 SELECT seq FROM jobs WHERE seq > ?;
 
 -- name: stored
--- Which of these ids are stored, in what state, and with which result.
-SELECT jobs.id, jobs.state, results.codec, results.data
+-- Which of these ids are stored, in what state, with which result, and why they failed.
+SELECT jobs.id, jobs.state, results.codec, results.data, jobs.dead_reason, jobs.failure
 FROM json_each(?) AS wanted
 JOIN jobs ON jobs.id = wanted.value
 LEFT JOIN results ON results.seq = jobs.seq;
@@ -67,3 +67,7 @@ INSERT INTO edges (parent, child, met) VALUES (?, ?, ?);
 -- name: insert_input
 -- What a job hands over to those that wait for it.
 INSERT OR IGNORE INTO inputs (parent, codec, data) VALUES (?, ?, ?);
+
+-- name: insert_loss
+-- How a job ended, for those that run although it did not succeed.
+INSERT OR REPLACE INTO losses (parent, data) VALUES (?, ?);

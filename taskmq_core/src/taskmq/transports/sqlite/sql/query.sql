@@ -10,7 +10,8 @@ SELECT
     CASE WHEN jobs.phase = -1 THEN (
         SELECT count(*) FROM jobs AS holder WHERE holder.gate = 'runs ' || substr(jobs.gate, 6)
     ) END,
-    jobs.revoked_by, jobs.revoked_at
+    jobs.revoked_by, jobs.revoked_at,
+    (SELECT delegated_to FROM nodes WHERE nodes.seq = jobs.seq)
 FROM jobs
 LEFT JOIN envelopes ON envelopes.seq = jobs.seq
 LEFT JOIN results ON results.seq = jobs.seq;

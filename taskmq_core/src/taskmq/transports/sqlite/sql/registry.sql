@@ -35,3 +35,13 @@ WHERE leases.owner = excluded.owner OR leases.expires_at <= ?;
 -- name: surrender
 -- Give a named lease up.
 DELETE FROM leases WHERE name = ? AND owner = ? AND expires_at > ?;
+
+-- name: next_lease_end
+-- When the first named lease ends.
+SELECT min(expires_at) FROM leases;
+
+-- name: retire_leases
+-- Forget named leases that have ended.
+DELETE FROM leases WHERE name IN (
+    SELECT name FROM leases WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
+);

@@ -78,8 +78,15 @@ WHERE seq IN (SELECT value FROM json_each(?));
 -- What was handed over to these jobs.
 SELECT edges.child, edges.parent, inputs.codec, inputs.data
 FROM json_each(?) AS wanted
-JOIN edges ON edges.child = wanted.value
+JOIN edges ON edges.child = wanted.value AND edges.met = 1
 JOIN inputs ON inputs.parent = edges.parent;
+
+-- name: losses
+-- How those ended that these jobs waited for, and that did not succeed.
+SELECT edges.child, edges.parent, losses.data
+FROM json_each(?) AS wanted
+JOIN edges ON edges.child = wanted.value AND edges.met = 2
+JOIN losses ON losses.parent = edges.parent;
 
 -- name: promote
 -- Make due jobs ready.

@@ -1,0 +1,41 @@
+"""What settlements do to workflows: jobs that are added to them, and jobs that delegate."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from taskmq.envelope import Sealed
+
+from . import dependencies
+from .enqueue import enqueue
+from .rows import json_of
+from .statements import DEPENDENCIES as SQL
+
+__all__ = ["delegate", "spawn"]
+
+
+def spawn(connection: sqlite3.Connection, job_id: str, batch: Sequence[Sealed], now: float) -> None:
+    """Store jobs; whoever waits for the one that spawned them waits for them, too."""
+    enqueue(connection, batch, now)
+    spawned = [sealed.envelope.id for sealed in batch]
+    joined = connection.execute(SQL["join"], {"id": job_id, "spawned": json_of(spawned)})
+    waiting: dict[int, int] = {}
+    for (child,) in joined.fetchall():
+        waiting[child] = waiting.get(child, 0) + 1
+    if waiting:
+        more = [{"seq": seq, "count": count} for seq, count in waiting.items()]
+        connection.executemany(SQL["count_up"], more)
+        dependencies.tell(connection, spawned, now)
+
+
+def delegate(
+    connection: sqlite3.Connection, seq: int, batch: Sequence[Sealed], to: str, now: float
+) -> None:
+    """Store jobs, and let a job, which is WAITING already, wait for one of them."""
+    enqueue(connection, batch, now)
+    dependencies.let_go(connection, [seq])
+    connection.execute(SQL["delegate"], (seq,))
+    connection.execute(SQL["insert_delegate"], {"seq": seq, "to": to})
+    connection.execute("INSERT INTO edges (parent, child, met) VALUES (?, ?, 0)", (to, seq))
+    dependencies.tell(connection, [to], now)
