@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
 import pytest
 
+from taskmq.clock import Clock
 from taskmq.envelope import Sealed
+from taskmq.errors import Interrupted, JobCancelled
+from taskmq.executor import Executor, Outcome
+from taskmq.failures import describe
+from taskmq.limits import Fair, Limit
 from taskmq.pools.solo import SoloPool
-from taskmq.records import MaintenanceReport
+from taskmq.records import MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.states import JobState
 from taskmq.testing.simulation import Report, simulate
 from taskmq.testing.simulation.rules import Rule
+from taskmq.testing.simulation.slots import ChildPool
 from taskmq.transport import (
     Ack,
+    DeadLetter,
     Delivery,
     Enqueued,
     Exchange,
     LeaseStatus,
     Release,
     Reservation,
+    Settled,
     Settlement,
 )
-from taskmq.transports.memory import MemoryTransport
+from taskmq.transports._fair import UNIT, Line, Turn, Turnstile
+from taskmq.transports._gates import Gates
+from taskmq.transports.memory import MemoryTransport, endings
+from taskmq.transports.memory.enqueue import MemoryRoom
+from taskmq.transports.memory.listener import Signals
 from taskmq.worker.fetcher import Fetcher
 from taskmq.worker.inbox import Inbox
 from taskmq.worker.lease import LeaseKeeper
 
 T = TypeVar("T")
 
-STEPS = 300
+STEPS = 60
 
 
 class AcksWithoutLooking(MemoryTransport):
@@ -207,6 +219,65 @@ class StrandsDependents(MemoryTransport):
         return answer
 
 
+class AcksBeforeCommit(MemoryTransport):
+    """Says that a success is stored, and stores it with the next exchange."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._later: list[Settlement] = []
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        super().exchange(self._later)
+        self._later = [each for each in settlements if isinstance(each, Ack)]
+        others = [each for each in settlements if each not in self._later]
+        answer = super().exchange(others, reservation)
+        rest = iter(answer.settled)
+        settled = [Settled.DONE if each in self._later else next(rest) for each in settlements]
+        return msgspec.structs.replace(answer, settled=settled)
+
+
+class LosesTheResult(MemoryTransport):
+    """Acknowledges first, and stores the result in another step, which a crash prevents."""
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        bare = [
+            msgspec.structs.replace(each, result=None) if isinstance(each, Ack) else each
+            for each in settlements
+        ]
+        return super().exchange(bare, reservation)
+
+
+class IgnoresPauses(MemoryTransport):
+    """Remembers a pause, and delivers all the same."""
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        paused, self._store.paused = self._store.paused, {}
+        answer = super().exchange(settlements, reservation)
+        self._store.paused = paused
+        return answer
+
+
+class ResumesInSilence(MemoryTransport):
+    """Wakes nobody at the end of a pause."""
+
+    def resume(self, queue: str) -> bool:
+        return self._store.paused.pop(queue, None) is not None
+
+
+class TakesFromTheSuccessor(MemoryTransport):
+    """Does not look whether the worker that is gone is the one that has the name now."""
+
+    def reclaim(self, worker: WorkerRecord) -> Reclaimed:
+        entry = self._store.workers.get(worker.id)
+        return super().reclaim(entry or worker)
+
+
 def _joined(first: Exchange, second: Exchange) -> Exchange:
     return Exchange(
         settled=first.settled,
@@ -221,20 +292,25 @@ def _known(*values: T | None) -> list[T]:
     return [value for value in values if value is not None]
 
 
-PLANTED: list[tuple[type[MemoryTransport], set[Rule], int]] = [
-    (AcksWithoutLooking, {"settled"}, 20),
-    (ForgetsReclaimed, {"lost", "answer", "settled"}, 20),
-    (CountsTooLate, {"counters"}, 3),
-    (ChargesForReleases, {"counters"}, 30),
-    (IgnoresPriority, {"priority"}, 5),
-    (NewestFirst, {"fifo"}, 5),
-    (ReservesTwice, {"one-holder"}, 3),
-    (BuriesTheEvidence, {"dead-letter", "answer"}, 5),
-    (NeverTooLate, {"expiry", "answer", "state"}, 5),
-    (ForgetsKeys, {"key", "answer"}, 10),
-    (RevokesTheFinished, {"state"}, 60),
-    (RenewsAnything, {"answer"}, 20),
-    (StrandsDependents, {"state"}, 10),
+STORES: list[tuple[type[MemoryTransport], set[Rule], int]] = [
+    (AcksWithoutLooking, {"settled"}, 300),
+    (AcksBeforeCommit, {"state", "due", "answer"}, 20),
+    (LosesTheResult, {"answer"}, 20),
+    (ForgetsReclaimed, {"lost", "answer", "settled"}, 300),
+    (CountsTooLate, {"counters"}, 20),
+    (ChargesForReleases, {"counters"}, 300),
+    (IgnoresPriority, {"priority"}, 60),
+    (NewestFirst, {"fifo", "turn", "state"}, 60),
+    (ReservesTwice, {"one-holder"}, 60),
+    (BuriesTheEvidence, {"dead-letter", "answer"}, 60),
+    (NeverTooLate, {"expiry", "answer", "state"}, 60),
+    (ForgetsKeys, {"key", "answer"}, 200),
+    (RevokesTheFinished, {"state"}, 300),
+    (RenewsAnything, {"answer"}, 300),
+    (StrandsDependents, {"state"}, 100),
+    (IgnoresPauses, {"pause"}, 100),
+    (ResumesInSilence, {"wake"}, 300),
+    (TakesFromTheSuccessor, {"answer"}, 300),
 ]
 
 
@@ -247,8 +323,9 @@ def first_report(store: type[MemoryTransport] | str, seeds: int) -> Report:
     pytest.fail(f"nothing found in {seeds} seeds of {STEPS} steps")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("store", "rules", "seeds"), PLANTED, ids=[store.__name__ for store, _, _ in PLANTED]
+    ("store", "rules", "seeds"), STORES, ids=[store.__name__ for store, _, _ in STORES]
 )
 def test_a_store_with_a_bug_is_found_out(
     store: type[MemoryTransport], rules: set[Rule], seeds: int
@@ -257,22 +334,153 @@ def test_a_store_with_a_bug_is_found_out(
     assert report.violations[0].rule in rules, report
 
 
-def test_a_pool_that_runs_a_delivery_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+# -- bugs inside a store, or a worker --------------------------------------------------------------
+
+Patch = pytest.MonkeyPatch
+
+
+def one_more_at_once(patch: Patch) -> None:
+    room = Gates._room
+    patch.setattr(Gates, "_room", lambda gates, limit: room(gates, limit) + _concurrent(limit))
+
+
+def _concurrent(limit: Limit) -> int:
+    return int(limit.kind == "concurrency")
+
+
+def a_rate_without_memory(patch: Patch) -> None:
+    patch.setattr(Gates, "_remember", lambda gates, gate, until: None)
+
+
+def nobody_follows_who_leaves(patch: Patch) -> None:
+    patch.setattr(Gates, "leave", lambda gates, limits, queue, priority: None)
+
+
+def first_come_first_served(patch: Patch) -> None:
+    enter = Turnstile.enter
+
+    def late(stile: Turnstile, line: Line, fair: Fair | None) -> Turn | None:
+        turn = enter(stile, line, fair)
+        return None if turn is None else turn._replace(rank=UNIT)
+
+    patch.setattr(Turnstile, "enter", late)
+
+
+def weights_are_ignored(patch: Patch) -> None:
+    enter = Turnstile.enter
+
+    def equal(stile: Turnstile, line: Line, fair: Fair | None) -> Turn | None:
+        return enter(stile, line, fair and Fair(fair.key))
+
+    patch.setattr(Turnstile, "enter", equal)
+
+
+def room_for_one_more(patch: Patch) -> None:
+    depths = MemoryRoom.depths
+
+    def shallow(room: MemoryRoom, queue: str) -> tuple[int, int]:
+        ready, others = depths(room, queue)
+        return max(0, ready - 1), others
+
+    patch.setattr(MemoryRoom, "depths", shallow)
+
+
+def the_newest_has_to_go(patch: Patch) -> None:
+    def drop(room: MemoryRoom, queue: str, count: int) -> None:
+        lines = room._store.lanes[queue].ready
+        ids = [job_id for priority in sorted(lines) for job_id in reversed(list(lines[priority]))]
+        for job_id in ids[:count]:
+            endings.give_up(room._store, room._store.jobs[job_id], "queue_full", room._now)
+
+    patch.setattr(MemoryRoom, "drop", drop)
+
+
+def enqueue_wakes_nobody(patch: Patch) -> None:
+    patch.setattr(Signals, "queue_changed", lambda signals, name: None)
+
+
+def a_delivery_runs_twice(patch: Patch) -> None:
     submit = SoloPool.submit
-    monkeypatch.setattr(SoloPool, "submit", lambda pool, each: submit(pool, [*each, *each[:1]]))
-    assert first_report("memory", 3).violations[0].rule == "run"
+    patch.setattr(SoloPool, "submit", lambda pool, each: submit(pool, [*each, *each[:1]]))
 
 
-def test_a_worker_that_ignores_lost_leases_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Inbox, "recall", lambda inbox, deliveries: None)
-    monkeypatch.setattr(LeaseKeeper, "recalled", lambda keeper, delivery: None)
-    assert first_report("memory", 150).violations[0].rule == "run"
+def a_kill_settles_twice(patch: Patch) -> None:
+    conclude = Executor.conclude
+
+    def twice(
+        executor: Executor, delivery: Delivery, cause: Interrupted | JobCancelled, runtime: float
+    ) -> Outcome:
+        pools[0]._done(Outcome(Ack(delivery)))  # of the child, which had just finished
+        return conclude(executor, delivery, cause, runtime)
+
+    pools: list[ChildPool] = []
+    go_on = ChildPool.go_on
+
+    def watched(pool: ChildPool, number: int) -> None:
+        pools[:] = [pool]
+        go_on(pool, number)
+
+    patch.setattr(ChildPool, "go_on", watched)
+    patch.setattr(Executor, "conclude", twice)
 
 
-def test_a_worker_that_forgets_what_it_could_not_tell_is_found_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def a_lost_child_is_a_failure(patch: Patch) -> None:
+    patch.setattr(Executor, "_on_loss", lambda executor, *rest: _as_failure(*rest))
+
+
+def _as_failure(
+    error: BaseException, delivery: Delivery, *_: object
+) -> tuple[Settlement, JobState]:
+    return DeadLetter(delivery, "error", describe(error)), JobState.FAILED
+
+
+def lost_leases_are_ignored(patch: Patch) -> None:
+    patch.setattr(Inbox, "recall", lambda inbox, deliveries: None)
+    patch.setattr(LeaseKeeper, "recalled", lambda keeper, delivery: None)
+
+
+def outcomes_are_forgotten(patch: Patch) -> None:
     """It would renew the lease for ever of a job whose outcome it has dropped."""
-    monkeypatch.setattr(LeaseKeeper, "let_go", lambda keeper, settlements: None)
-    monkeypatch.setattr(Fetcher, "_keep", lambda fetcher, settlements: None)
-    assert first_report("memory", 30).violations[0].rule == "lease"
+    patch.setattr(LeaseKeeper, "let_go", lambda keeper, settlements: None)
+    patch.setattr(Fetcher, "_keep", lambda fetcher, settlements: None)
+
+
+def acknowledged_before_it_ran(patch: Patch) -> None:
+    submit = SoloPool.submit
+
+    def early(pool: SoloPool, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            pool._done(Outcome(Ack(delivery)))
+        submit(pool, deliveries)
+
+    patch.setattr(SoloPool, "submit", early)
+
+
+PLANTS: list[tuple[Callable[[Patch], None], set[Rule], int]] = [
+    (one_more_at_once, {"limit"}, 100),
+    (a_rate_without_memory, {"limit"}, 100),
+    (nobody_follows_who_leaves, {"due", "answer", "wake", "drain"}, 100),
+    (first_come_first_served, {"turn"}, 100),
+    (weights_are_ignored, {"turn"}, 300),
+    (room_for_one_more, {"room", "state"}, 60),
+    (the_newest_has_to_go, {"state"}, 100),
+    (enqueue_wakes_nobody, {"wake"}, 100),
+    (a_delivery_runs_twice, {"run", "lease"}, 20),
+    (a_kill_settles_twice, {"run", "lease"}, 60),
+    (a_lost_child_is_a_failure, {"run"}, 300),
+    (lost_leases_are_ignored, {"run"}, 300),
+    (outcomes_are_forgotten, {"lease"}, 100),
+    (acknowledged_before_it_ran, {"run", "lease"}, 20),
+]
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    ("plant", "rules", "seeds"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS]
+)
+def test_a_planted_bug_is_found_out(
+    plant: Callable[[Patch], None], rules: set[Rule], seeds: int, monkeypatch: Patch
+) -> None:
+    plant(monkeypatch)
+    report = first_report("memory", seeds)
+    assert report.violations[0].rule in rules, report

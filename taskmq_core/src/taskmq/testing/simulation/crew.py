@@ -69,10 +69,10 @@ class Crew:
 
     def _name(self) -> str:
         """Sometimes that of one whose process has just ended."""
-        if self._gone and self._world.chance(0.3):
-            name = self._world.draw.choice(sorted(self._gone))
-            del self._gone[name]
-            return name
+        used = {worker.name for worker in self.alive}
+        free = sorted(name for name in self._gone if name not in used)
+        if free and self._world.chance(0.4):
+            return self._world.draw.choice(free)
         self._started += 1
         return f"w{self._started}"
 
