@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from taskmq import App, Config, JobState, current_task
+from taskmq.envelope import Dependency
 from taskmq.testing.wrapper import TransportWrapper
 from taskmq.transport import MAX_YIELDS, Release, Reservation
 from taskmq.worker import Worker
@@ -75,6 +77,30 @@ def test_revoke_with_no_worker_alive_holds_for_the_next_worker(tmp_path: Path) -
             record = app.result(job.id).record
             assert record is not None
             assert (record.state, record.deliveries) == (JobState.REVOKED, 0)
+
+
+@pytest.mark.parametrize(
+    "selection", [{"task": "tasks.send"}, {"queue": "email"}, {"key": "k"}, {"workflow": "w"}]
+)
+def test_what_is_revoked_by_what_it_is_holds_for_the_next_worker(
+    tmp_path: Path, selection: dict[str, Any]
+) -> None:
+    with an_app(tmp_path) as app:
+        send, other = app.tasks["tasks.send"], app.tasks["tasks.other"]
+        first = app.submit(dataclasses.replace(send.call().options(key="k"), workflow="w"))
+        after = other.call()
+        after = dataclasses.replace(after, after=(Dependency(first.id),), workflow="w")
+        second = app.submit(after)
+        free = other.delay()
+        expected = 2 if "workflow" in selection else 1
+        assert app.revoke(**selection, by="ann") == expected
+    with an_app(tmp_path) as app:
+        a_worker_process(tmp_path)
+        ends = [app.result(job.id).state for job in (first, second, free)]
+        follows = JobState.REVOKED if "workflow" in selection else JobState.SKIPPED
+        assert ends == [JobState.REVOKED, follows, JobState.SUCCEEDED]
+        told = [(job.id, job.revoked_by) for job in app.revoked(**selection)]
+        assert told == [(first.id, "ann"), (second.id, "ann")][:expected]
 
 
 def test_a_waiting_worker_goes_on_at_once_with_the_queue(
