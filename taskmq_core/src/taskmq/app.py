@@ -19,9 +19,10 @@ from .codec import BUILT_IN, NO_PAYLOAD_STORE, Codec, CodecRegistry
 from .config import Config
 from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
+from .dedup import dedup_of
 from .demands import refuse_jobs, refuse_program, refuse_required
 from .eager import EagerRunner, LeapingClock
-from .envelope import VERSION, Envelope, Sealed, embed, extract, seal
+from .envelope import DAY, VERSION, Envelope, Sealed, embed, extract, seal
 from .errors import ConfigError, DecodeError, MalformedEnvelope, SoftTimeLimit, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .flow import flow_of
@@ -336,6 +337,9 @@ class App:
         queue = options.queue or policy.queue or config.default_queue
         declared = config.queues.get(queue)
         limits, fair = flow_of(call, queue, declared)
+        dedup = None
+        if policy.dedup is not None or options.dedup is not None:
+            dedup = dedup_of(call)
         envelope = Envelope(
             v=VERSION,
             id=options.id or new_id(now),
@@ -360,6 +364,8 @@ class App:
             workflow=call.workflow,
             limits=limits,
             fair=fair,
+            dedup=dedup,
+            dedup_ttl=DAY if dedup is None else self._dedup_ttl(call),
             trace=dict(options.trace) if options.trace else {},
             headers=dict(options.headers) if options.headers else {},
             enqueued_at=now,
@@ -368,6 +374,9 @@ class App:
         if declared is None or declared.capacity is None:
             return sealed
         return Sealed(envelope, sealed.data, declared.room)
+
+    def _dedup_ttl(self, call: Call[Any]) -> float:
+        return _or(call.with_.dedup_ttl, _or(call.task.policy.dedup_ttl, self.config.dedup_ttl))
 
     def seal_envelope(self, envelope: Envelope) -> Sealed:
         """An envelope as it is stored: large arguments are put into the payload store, if the app

@@ -79,6 +79,8 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("rate_key", text),
     ("concurrency_key", text),
     ("fair_key", text),
+    ("dedup", text),
+    ("dedup_ttl", positive),
 )
 
 
@@ -113,6 +115,9 @@ class Options:
     """The key itself, instead of what the task's template would give; so the next two."""
     concurrency_key: str | None = None
     fair_key: str | None = None
+    dedup: str | None = None
+    """Likewise: another job with this key that ran, or runs, makes this one be skipped."""
+    dedup_ttl: float | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS:

@@ -24,6 +24,7 @@ from .references import OFFLOADED
 __all__ = [
     "BUILT_IN",
     "NO_PAYLOAD_STORE",
+    "SKIPPED",
     "Codec",
     "CodecRegistry",
     "Payload",
@@ -33,6 +34,8 @@ __all__ = [
 JSON, TAGGED = "json", "json+types"
 BUILT_IN = frozenset({JSON, TAGGED})
 NO_PAYLOAD_STORE = "its bytes are in a payload store, and this app has none: set payload_store"
+SKIPPED = "skipped"
+"""The wire name, in place of a codec's, of the result of a job that did not have to run."""
 TAG, VALUE, PLAIN_DICT = "$type", "value", "$dict"
 
 
@@ -84,7 +87,7 @@ class CodecRegistry:
 
     def register(self, codec: Codec) -> None:
         """Make ``codec`` readable (and writable, where a task or call names it)."""
-        if codec.name in (*BUILT_IN, OFFLOADED) or codec.name in self._codecs:
+        if codec.name in (*BUILT_IN, OFFLOADED, SKIPPED) or codec.name in self._codecs:
             raise ConfigError(f"codec {codec.name!r} is registered already")
         self._codecs[codec.name] = codec
 
@@ -150,6 +153,8 @@ class CodecRegistry:
     def decode(self, payload: Payload) -> Any:
         """The value of a payload. Raises `DecodeError`, whatever the bytes are; for a reference
         also what `taskmq.payloads.Offload.fetch_result` does."""
+        if payload.codec == SKIPPED:
+            return None
         if payload.codec == OFFLOADED:
             if self.fetch is None:
                 raise DecodeError(NO_PAYLOAD_STORE)

@@ -50,10 +50,12 @@ CAPABILITIES = (
     "fifo",
     "weighted_turns",
     "dependencies",
+    "workflows",
     "wakeups",
     "limits",
     "capacity",
     "fair_turns",
+    "transactional",
 )
 """What ``require`` may name: the fields of `taskmq.transport.Capabilities` that are true or not."""
 NOT_SETTINGS = re.compile(r"APP|DEBUG|CELERY_.*|(SERVICE|PORT)(_.*)?")
@@ -152,6 +154,8 @@ class Config:
     """How long a finished job and its result stay readable; 0 forgets a success at once."""
     key_ttl: float = DAY
     """How long an idempotency key is remembered."""
+    dedup_ttl: float = DAY
+    """How long after a success other jobs with its ``dedup`` key are skipped."""
     park_ttl: float = 86_400.0
     """How long a job that no worker could run stays parked before it becomes a dead letter."""
     serializer: Literal["msgspec", "json"] = "msgspec"
@@ -361,6 +365,7 @@ _CHECKS: dict[str, Check] = {
     "store_results": boolean,
     "result_ttl": not_negative,
     "key_ttl": positive,
+    "dedup_ttl": positive,
     "park_ttl": positive,
     "serializer": one_of("msgspec", "json"),
     "max_message_bytes": count,

@@ -26,10 +26,12 @@ ADVICE = {
     "fifo": "it keeps no order",
     "weighted_turns": "it gives queues no turns by weight",
     "dependencies": "jobs cannot wait for others there",
+    "workflows": "workflows have no conditions and cannot grow there",
     "wakeups": "it is polled",
     "limits": "it keeps no rate or concurrency limits",
     "capacity": "it keeps queues to no capacity",
     "fair_turns": "the keys of a queue take no turns there",
+    "transactional": "it has no transactions that a job could be a part of",
 }
 """What the lack of a capability means, in words."""
 

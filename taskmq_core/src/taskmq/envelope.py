@@ -90,6 +90,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     fail_fast: bool = False
     limits: tuple[Limit, ...] = ()
     fair: Fair | None = None
+    dedup: str | None = None
+    dedup_ttl: float = DAY
     trace: dict[str, str] = {}
     headers: dict[str, Any] = {}
     enqueued_at: float = 0.0

@@ -266,7 +266,8 @@ class JobRevoked(ResultError):
 
 
 class JobSkipped(ResultError):
-    """The job never ran because a job that it depended on did not succeed."""
+    """The job never ran: a job that it depended on did not succeed, or another one with its
+    ``dedup`` key has done the work."""
 
 
 class UnknownJob(ResultError):

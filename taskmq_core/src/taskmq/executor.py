@@ -16,6 +16,7 @@ import msgspec
 
 from .codec import Payload
 from .context import CoroutineContext, TaskContext, active_context
+from .dedup import Dedup, skipped
 from .envelope import Envelope, load
 from .errors import (
     ControlSignal,
@@ -29,7 +30,9 @@ from .errors import (
     RejectJob,
     ReleaseJob,
     RetryJob,
+    StoreFull,
     TransportError,
+    TransportUnavailable,
     UnknownTask,
     UnsupportedVersion,
     WorkerLost,
@@ -122,6 +125,7 @@ class Executor:
         worker: str = "",
         extend: Callable[[Delivery], bool] | None = None,
         interrupt: Callable[[float], AbstractContextManager[None]] | None = None,
+        dedup: Dedup | None = None,
     ) -> None:
         self.running: dict[str, TaskContext] = {}
         self._app = app
@@ -133,6 +137,7 @@ class Executor:
         self._codecs = app.codecs
         self._emitter = app.emitter
         self._offload = app.offload
+        self._dedup = dedup or Dedup(app, lease=app.config.lease)
         self._park_ttl = app.config.park_ttl
 
     def execute(self, delivery: Delivery) -> Outcome:
@@ -259,6 +264,10 @@ class Executor:
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Outcome:
+        if envelope.dedup is not None:
+            refused = self._claim(delivery, envelope)
+            if refused is not None:
+                return refused
         context = self._begin(TaskContext, delivery, envelope)
         token = active_context.set(context)
         started = self._clock.monotonic()
@@ -279,15 +288,33 @@ class Executor:
             raise  # of whoever sits at the terminal, not of the task
         except BaseException as error:
             if _did_not_fit(error, task, args, kwargs):
+                if envelope.dedup is not None:
+                    self._dedup.give_up(delivery, envelope)
                 return self._park(delivery, "arguments_do_not_fit", envelope)
             settlement = self._on_raise(error, delivery, envelope, task, context)
         finally:
             runtime = self._clock.monotonic() - started
             active_context.reset(token)
             self.running.pop(delivery.job_id, None)
+        if envelope.dedup is not None:
+            self._dedup.close(settlement, envelope, lost=context.lease_lost)
         if task.hooks or self._emitter.active:
             self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)
+
+    def _claim(self, delivery: Delivery, envelope: Envelope) -> Outcome | None:
+        """What becomes of a job that does not pass the gate of its dedup key."""
+        try:
+            if self._dedup.claim(delivery, envelope):
+                return None
+        except (StoreFull, TransportUnavailable) as error:
+            return self._put_off(delivery, envelope, error)
+        except TransportError as error:
+            self._drop(delivery, "dedup_unavailable", envelope)
+            return Outcome(DeadLetter(delivery, "dedup_unavailable", describe(error)))
+        logger.info("job %s skipped: dedup key %r is taken", delivery.job_id, envelope.dedup)
+        self._drop(delivery, "duplicate", envelope)
+        return Outcome(Ack(delivery, skipped(envelope)))
 
     def _begin(self, kind: type[C], delivery: Delivery, envelope: Envelope) -> C:
         """Make an attempt known: its context, to events and to whoever may cancel it."""
@@ -308,6 +335,10 @@ class Executor:
         """`run`, with the task awaited and ``leash`` to interrupt it. In an ``asyncio.Task`` of
         its own: what the context is for `current_task` is never taken back there."""
         delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
+        if envelope.dedup is not None:
+            refused = await asyncio.to_thread(self._claim, delivery, envelope)
+            if refused is not None:
+                return refused
         context = self._begin(CoroutineContext, delivery, envelope)
         active_context.set(context)
         started = self._clock.monotonic()
@@ -323,11 +354,16 @@ class Executor:
             raise
         except BaseException as error:
             if _did_not_fit(error, task, attempt.args, attempt.kwargs):
+                if envelope.dedup is not None:
+                    await asyncio.to_thread(self._dedup.give_up, delivery, envelope)
                 return self._park(delivery, "arguments_do_not_fit", envelope)
             settlement = self._on_raise(leash.explain(error), delivery, envelope, task, context)
         finally:
             runtime = self._clock.monotonic() - started
             self.running.pop(delivery.job_id, None)
+        if envelope.dedup is not None:
+            lost = context.lease_lost
+            await asyncio.to_thread(self._dedup.close, settlement, envelope, lost=lost)
         if task.hooks or self._emitter.active:
             self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from .policy import TaskPolicy
 
-__all__ = ["Rules", "flow_of", "rules_of"]
+__all__ = ["Rules", "flow_of", "key_of", "rules_of"]
 
 NOTHING: tuple[tuple[Limit, ...], Fair | None] = ((), None)
-TEMPLATES = ("rate_key", "concurrency_key", "fair_key")
+TEMPLATES = ("rate_key", "concurrency_key", "fair_key", "dedup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,23 @@ class Rules:
 def rules_of(name: str, policy: TaskPolicy, signature: inspect.Signature) -> Rules | None:
     """The rules of a task, if it has any. Raises `ConfigError` for a template that names what is
     no parameter."""
+    _check_templates(name, policy, signature)
     limited = policy.concurrency_key is not None or policy.concurrency_limit is not None
     rate = policy.rate_limit if policy.rate_scope == "fleet" else None
     if rate is None and not limited and policy.fair_key is None:
         return None
+    return Rules(
+        None if rate is None else rate_of(rate),
+        policy.rate_key,
+        (policy.concurrency_limit or 1) if limited else None,
+        policy.concurrency_key,
+        policy.fair_key,
+    )
+
+
+def _check_templates(name: str, policy: TaskPolicy, signature: inspect.Signature) -> None:
+    if not any(getattr(policy, option) for option in TEMPLATES):
+        return
     known = signature.parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         for option in TEMPLATES:
@@ -50,13 +63,6 @@ def rules_of(name: str, policy: TaskPolicy, signature: inspect.Signature) -> Rul
                         f"task {name!r}: {option} names {argument!r}, which is no parameter of "
                         f"it{nearest(argument, known)}"
                     )
-    return Rules(
-        None if rate is None else rate_of(rate),
-        policy.rate_key,
-        (policy.concurrency_limit or 1) if limited else None,
-        policy.concurrency_key,
-        policy.fair_key,
-    )
 
 
 def flow_of(
@@ -95,9 +101,14 @@ def _own_limits(call: Call[Any]) -> Iterator[Limit]:
 
 def _key(option: str, call: Call[Any]) -> str | None:
     """The key that the call gives, or that the task's template makes of the arguments."""
-    options, rules = call.with_, call.task.flow
-    given: str | None = getattr(options, option)
-    template: str | None = getattr(rules, option) if rules is not None else None
+    rules = call.task.flow
+    return key_of(option, call, getattr(rules, option) if rules is not None else None)
+
+
+def key_of(option: str, call: Call[Any], template: str | None) -> str | None:
+    """The key that the call gives, or that ``template`` makes of the arguments. Raises
+    `ConfigError`."""
+    given: str | None = getattr(call.with_, option)
     if given is not None or template is None:
         return given
     return render(f"{call.task.name}: {option}", template, _arguments(call))

@@ -39,7 +39,8 @@ class TaskPolicy:
     ``rate_scope="worker"`` each worker keeps the rate of the task for itself.
     ``rate_key``, ``concurrency_key`` and ``fair_key`` are templates over the arguments, such as
     ``"user:{user_id}"``; ``concurrency_key`` alone means one at a time. Jobs of a queue that have a
-    ``fair_key`` take turns by it.
+    ``fair_key`` take turns by it. ``dedup`` is such a template too: of jobs with the same key, one
+    runs, and others are skipped until ``dedup_ttl`` seconds after it succeeded.
     """
 
     queue: str | None = None
@@ -59,6 +60,8 @@ class TaskPolicy:
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     fair_key: str | None = None
+    dedup: str | None = None
+    dedup_ttl: float | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -93,4 +96,6 @@ _CHECKS: dict[str, Check] = {
     "concurrency_key": optional(check_template),
     "concurrency_limit": optional(count),
     "fair_key": optional(check_template),
+    "dedup": optional(check_template),
+    "dedup_ttl": optional(positive),
 }

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .codec import SKIPPED
 from .control import whoami
 from .conversion import convert
 from .errors import (
@@ -137,6 +138,11 @@ class Result(Generic[R]):
             raise _error_of(record)
         if record.result is None:
             raise ResultError(f"job {self.id} succeeded; its value was not kept (store_result)")
+        if record.result.codec == SKIPPED:
+            raise JobSkipped(
+                f"job {self.id} was skipped: another job with its dedup key has done the work "
+                f"({record.result.data.decode()})"
+            )
         value = self.app.codecs.decode(record.result)
         task = self._task or self.app.tasks.find(record.task)
         hint = task.result_type if task else None

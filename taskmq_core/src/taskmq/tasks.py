@@ -91,6 +91,8 @@ class Task(Generic[P, R]):
     concurrency_key: ClassVar[str | None] = None
     concurrency_limit: ClassVar[int | None] = None
     fair_key: ClassVar[str | None] = None
+    dedup: ClassVar[str | None] = None
+    dedup_ttl: ClassVar[float | None] = None
 
     def __init__(self) -> None:
         if not self.name:

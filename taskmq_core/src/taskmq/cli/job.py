@@ -48,6 +48,7 @@ def show_facts(job: JobRecord, printer: Printer, app: App) -> None:
             "kwargs": _arguments(envelope, "kwargs"),
             "payload": where,
             "key": envelope.key if envelope else "",
+            "dedup": envelope.dedup if envelope else "",
             "headers": envelope.headers or "" if envelope else "",
             "raw bytes": "" if envelope or not job.envelope else repr(job.envelope[:200]),
             "enqueued": instant(job.enqueued_at),

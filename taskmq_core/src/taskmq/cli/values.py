@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from taskmq import ConfigError
-from taskmq.codec import BUILT_IN, Payload
+from taskmq.codec import BUILT_IN, SKIPPED, Payload
 from taskmq.references import OFFLOADED
 
 __all__ = ["counted", "parse_instant", "parse_json", "payload_text", "shorten"]
@@ -49,6 +49,8 @@ def payload_text(payload: Payload) -> str:
     """JSON as it is; of other bytes only how many."""
     if payload.codec in BUILT_IN:
         return payload.data.decode(errors="backslashreplace")
+    if payload.codec == SKIPPED:
+        return f"skipped, another job has done the work: {payload.data.decode()}"
     if payload.codec == OFFLOADED:
         return f"in the payload store: {payload.data.decode(errors='backslashreplace')}"
     return f"{len(payload.data):,} bytes of {payload.codec}"

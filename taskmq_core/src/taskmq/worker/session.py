@@ -9,10 +9,11 @@ from functools import partial
 
 from taskmq.app import App
 from taskmq.config import Config
+from taskmq.dedup import Dedup
 from taskmq.errors import ConfigError
 from taskmq.executor import Executor, Outcome
 from taskmq.hooks import WorkerHook
-from taskmq.pools import Pool, RunningJob, Setting, make_pool
+from taskmq.pools import Done, Pool, RunningJob, Setting, make_pool
 from taskmq.records import Dropped
 from taskmq.transport import Delivery, Release
 
@@ -65,7 +66,8 @@ class Session:
         pools: Callable[[str, int, Setting], Pool] = make_pool,
     ) -> None:
         """Raises `ConfigError` and `TransportError`; nothing has been started then."""
-        self._executor = Executor(app, worker=name, extend=self._extend)
+        self._dedup = Dedup(app, lease=config.lease)
+        self._executor = Executor(app, worker=name, extend=self._extend, dedup=self._dedup)
         setting = Setting(app, config, name, hooks, self._executor)
         slots = config.concurrency if config.autoscale is None else config.autoscale[0]
         self.pool = pools(config.pool, slots, setting)
@@ -128,6 +130,7 @@ class Session:
         self._ticker.every(CHECK_INTERVAL, Pauses(transport, self.pool, self.keeper).look)
         self._ticker.every(CHECK_INTERVAL, self._neighbours.look)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
+        self._ticker.every(self._dedup.hold / 4, partial(self._dedup.renew, self._running))
         if config.autoscale is not None:
             self._ticker.every(INTERVAL, partial(self._scale, Autoscale(*config.autoscale)))
 
@@ -163,7 +166,8 @@ class Session:
     def enter(self) -> None:
         """Register, and start the pool: all of a start that needs no thread of the worker's own.
         A simulation leaves it at that, and does itself what the threads would do."""
-        self.pool.start(self._execute, self._inbox.put)
+        put: Done = self._inbox.put
+        self.pool.start(self._execute, self._dedup.closing(put) if self.pool.has_children else put)
         self.heartbeat.register()
 
     def end(self) -> int:
@@ -242,11 +246,18 @@ class Session:
 def refuse_unsuited(app: App, pool: Pool, config: Config) -> None:
     """Raises `ConfigError` for a task that the pool cannot run, or whose limit it cannot keep."""
     unlimited = []
+    shared = app.transport.capabilities.shared
     for task in app.tasks:
         if task.is_async and not pool.runs_coroutines:
             raise ConfigError(
                 f"task {task.name!r} is async def, which the {config.pool} pool cannot run: use "
                 "pool='asyncio', or make it a plain function (asyncio.run inside it works)"
+            )
+        if task.policy.dedup is not None and pool.has_children and not shared:
+            raise ConfigError(
+                f"task {task.name!r} has a dedup key, and the store {app.store_name} is of one "
+                f"process: children of the {config.pool} pool cannot ask it (use another store, "
+                "e.g. sqlite:///jobs.db, or pool='threads')"
             )
         if task.policy.hard_timeout is not None and not pool.has_children:
             unlimited.append(task)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+from taskmq.dedup import Dedup
 from taskmq.events import Event, JobStarted
 from taskmq.executor import Executor
 from taskmq.pools.base import run_one
@@ -116,7 +117,11 @@ class Child:
                 "processes pool cannot reach it (use a store that processes can share)"
             )
         self._executor = Executor(
-            app, worker=site.worker, extend=self._still_held, interrupt=self._alarm
+            app,
+            worker=site.worker,
+            extend=self._still_held,
+            interrupt=self._alarm,
+            dedup=Dedup(app, lease=site.config.lease, closes=False),
         )
         self._call("on_child_start")
 

@@ -37,6 +37,8 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
     for job in past:
         endings.discard(store, job, now)
     store.fair.forget_served()
+    for name in [name for name, held in store.leases.items() if held.until <= now]:
+        del store.leases[name]
     ended_keys = store.key_ends.due(now, limit)
     for key in ended_keys:
         del store.keys[key]
