@@ -1,4 +1,4 @@
-"""The answer of an enqueue, which may be a refusal."""
+"""Storing jobs, by one of two scripts: most jobs need little of what there is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from taskmq.envelope import Sealed
 from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
 from taskmq.transport import Enqueued
 
-__all__ = ["answers_of"]
+from .server import Server
+from .wire import entry_of, is_plain, plain_entry_of
+
+__all__ = ["enqueue"]
+
+TURNS = b"turns"
+
+
+def enqueue(server: Server, sealed: Sequence[Sealed], now: float | None) -> list[Enqueued]:
+    """See `taskmq.transport.Producer.enqueue`."""
+    if all(map(is_plain, sealed)):
+        plain = [plain_entry_of(each) for each in sealed]
+        answer = server.run("enqueue_plain", {"now": now, "entries": plain})
+        if answer != TURNS:
+            return _answers(sealed, answer)
+    entries = [entry_of(each) for each in sealed]
+    return _answers(sealed, server.run("enqueue", {"now": now, "entries": entries}))
 
 
 class _Refusal(msgspec.Struct):
@@ -31,8 +47,7 @@ class _Refusal(msgspec.Struct):
 _decode = msgspec.msgpack.Decoder(_Refusal).decode
 
 
-def answers_of(sealed: Sequence[Sealed], data: bytes) -> list[Enqueued]:
-    """What `taskmq.transport.Producer.enqueue` returns, or raises."""
+def _answers(sealed: Sequence[Sealed], data: bytes) -> list[Enqueued]:
     answers = [Enqueued(each.envelope.id, True) for each in sealed]
     if data:
         answer = _decode(data)

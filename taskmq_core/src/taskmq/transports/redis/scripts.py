@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from taskmq.states import TERMINAL, TRANSITIONS
+from taskmq.states import TERMINAL, TRANSITIONS, JobState
 from taskmq.transports._files import read_text
 
 __all__ = ["COMMANDS", "Script", "script"]
 
 READING = ("modules", "store")
-ALL = (*READING, "jobs", "signals", "gates", "fair", "lanes", "dependencies", "endings", "tidy")
+LANES = (*READING, "jobs", "signals", "gates", "fair", "lanes", "moves")
+ALL = (*LANES, "dependencies", "endings", "tidy")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "enqueue": (*ALL, "room"),
+    "enqueue_plain": (),
     "exchange": (*ALL, "settle", "reserve"),
-    "extend": (*READING, "jobs"),
+    "extend": LANES,
     "get": (*READING, "records"),
     "find": (*READING, "records"),
-    "stats": (*READING, "jobs", "signals", "gates", "fair", "lanes"),
+    "stats": LANES,
     "revoke": ALL,
     "delete": ALL,
     "purge": ALL,
@@ -53,11 +56,17 @@ class Script:
 @functools.cache
 def script(name: str) -> Script:
     """The script of a command."""
-    texts = [_read(part) for part in (*COMMANDS[name], name)]
-    if "lanes" in COMMANDS[name]:
-        texts.insert(1, _states())
-    source = "\n".join(texts)
+    parts = COMMANDS[name]
+    texts = [_module(part) if part in MODULES else _read(part) for part in parts]
+    source = "\n".join([*texts, _read(name)])
     return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+def _module(name: str) -> str:
+    """A file whose functions are made when they are first asked for."""
+    constants = MODULES[name]
+    text = f"{constants()}\n{_read(name)}" if constants else _read(name)
+    return f"lazily({name.capitalize()}, function()\n{text}\nend)"
 
 
 @functools.cache
@@ -67,15 +76,33 @@ def _read(name: str) -> str:
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("--"))
 
 
-@functools.cache
-def _states() -> str:
-    """`taskmq.states` in Lua."""
-    by_state: dict[str, list[str]] = {}
+def _transitions() -> str:
+    """`taskmq.states.TRANSITIONS` in Lua, by state and event."""
+    by_state: dict[str, list[str]] = {state.value: [] for state in JobState}
     for (state, event), result in TRANSITIONS.items():
-        by_state.setdefault(state.value, []).append(f"{event.value} = '{result.value}'")
+        by_state[state.value].append(f"{event.value} = '{result.value}'")
     rows = [f"{state} = {{{', '.join(events)}}}" for state, events in by_state.items()]
-    ends = [f"{state.value} = true" for state in sorted(TERMINAL, key=lambda each: each.value)]
-    rows += [f"{state.value} = {{}}" for state in TERMINAL if state.value not in by_state]
-    return (
-        f"local TRANSITIONS = {{{', '.join(sorted(rows))}}}\nlocal TERMINAL = {{{', '.join(ends)}}}"
-    )
+    return f"local TRANSITIONS = {{{', '.join(rows)}}}"
+
+
+def _terminal() -> str:
+    """`taskmq.states.TERMINAL` in Lua."""
+    ends = sorted(state.value for state in TERMINAL)
+    return f"local TERMINAL = {{{', '.join(f'{state} = true' for state in ends)}}}"
+
+
+MODULES: dict[str, Callable[[], str] | None] = {
+    "jobs": None,
+    "signals": None,
+    "gates": None,
+    "fair": None,
+    "lanes": _terminal,
+    "moves": lambda: f"{_terminal()}\n{_transitions()}",
+    "dependencies": None,
+    "endings": None,
+    "tidy": None,
+    "room": None,
+    "settle": None,
+    "reserve": None,
+}
+"""The files that make functions of a table of their name, and the constants that they need."""

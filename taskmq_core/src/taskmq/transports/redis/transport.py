@@ -33,7 +33,7 @@ from taskmq.transport import (
 )
 
 from . import documents, query
-from .enqueue import answers_of
+from .enqueue import enqueue
 from .listener import Hub
 from .options import Options, parse
 from .server import Server
@@ -42,7 +42,6 @@ from .wire import (
     Arguments,
     deliveries_of,
     encode_record,
-    entry_of,
     replacement_of,
     reservation_of,
     run_of,
@@ -111,9 +110,7 @@ class RedisTransport:
     def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
         if not sealed:
             return []
-        entries = [entry_of(each) for each in sealed]
-        answer = self._server.run("enqueue", {"now": self._now(), "entries": entries})
-        return answers_of(sealed, answer)
+        return enqueue(self._server, sealed, self._now())
 
     # -- workers -----------------------------------------------------------------------------
 

@@ -40,7 +40,9 @@ __all__ = [
     "encode",
     "encode_record",
     "entry_of",
+    "is_plain",
     "payload_of",
+    "plain_entry_of",
     "raw_bytes",
     "records_of",
     "replacement_of",
@@ -151,6 +153,32 @@ def entry_of(sealed: Sealed) -> Arguments:
     if sealed.capacity is not None:
         entry["capacity"] = (sealed.capacity.limit, sealed.capacity.overflow == "drop_oldest")
     return entry
+
+
+def is_plain(sealed: Sealed) -> bool:
+    """Whether a new job needs nothing but its place in a queue."""
+    envelope = sealed.envelope
+    return not (
+        envelope.key is not None
+        or envelope.limits
+        or envelope.after
+        or envelope.fair is not None
+        or sealed.capacity is not None
+    )
+
+
+def plain_entry_of(sealed: Sealed) -> tuple[Any, ...]:
+    """A new job of that kind."""
+    envelope = sealed.envelope
+    return (
+        envelope.id,
+        envelope.queue,
+        envelope.priority,
+        False if envelope.eta is None else envelope.eta,
+        False if envelope.expires_at is None else envelope.expires_at,
+        raw_bytes(encode(_fields_of(envelope))),
+        raw_bytes(sealed.data),
+    )
 
 
 def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:

@@ -4,10 +4,10 @@ local count = 0
 Jobs.load(ARGS.ids)
 for _, id in ipairs(ARGS.ids) do
   local job = Jobs.get(id)
-  if job and TERMINAL[job.state] and (job.state == 'FAILED') == ARGS.dead then
+  if job and Lanes.is_over(job) and (job.state == 'FAILED') == ARGS.dead then
     Endings.discard(job)
     count = count + 1
   end
 end
-Endings.commit()
+commit()
 return count

@@ -19,14 +19,14 @@ end
 local function queue_if_ready(job)
   if job.state == 'WAITING' and job.pending == 0 then
     job.visible_at = math.max(NOW, job.eta or NOW)
-    Lanes.move(job, 'dependencies_met')
+    Moves.move(job, 'dependencies_met')
   end
 end
 
 local function is_lost(job, dependency, value)
   if value ~= UNMET then return false end
   local parent = Jobs.get(dependency)
-  return not parent or (TERMINAL[parent.state] and parent.state ~= 'SUCCEEDED')
+  return not parent or (Lanes.is_over(parent) and parent.state ~= 'SUCCEEDED')
 end
 
 local function any_is_lost(job)
@@ -50,7 +50,7 @@ function Dependencies.skip(job)
     local parent = table.remove(lost)
     for _, dependent in ipairs(dependents(parent)) do
       if dependent.state == 'WAITING' and edge(dependent, parent.id) == UNMET then
-        Lanes.move(dependent, 'dependency_failed')
+        Moves.move(dependent, 'dependency_failed')
         lost[#lost + 1] = dependent
       end
     end
@@ -79,7 +79,7 @@ function Dependencies.link(waiting)
     local job = each[1]
     if job.state == 'WAITING' then  -- else it was skipped a moment ago, with one of this batch
       if any_is_lost(job) then
-        Lanes.move(job, 'dependency_failed')
+        Moves.move(job, 'dependency_failed')
         Dependencies.skip(job)
       else
         queue_if_ready(job)
@@ -103,7 +103,7 @@ function Dependencies.restore(job)
     for _, dependent in ipairs(dependents(table.remove(restored))) do
       if dependent.state == 'SKIPPED' and not any_is_lost(dependent) then
         dependent.finished_at = nil
-        Lanes.move(dependent, 'dependency_replayed')
+        Moves.move(dependent, 'dependency_replayed')
         restored[#restored + 1] = dependent
       end
     end

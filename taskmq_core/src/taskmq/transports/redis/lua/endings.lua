@@ -31,8 +31,10 @@ end
 -- The same end for several. One that waits for another of them ends as it does, and is not
 -- skipped because of it.
 function Endings.end_all(jobs, event)
-  for _, job in ipairs(jobs) do Lanes.move(job, event) end
-  for _, job in ipairs(jobs) do Dependencies.skip(job) end
+  for _, job in ipairs(jobs) do Moves.move(job, event) end
+  for _, job in ipairs(jobs) do
+    if job.feeds then Dependencies.skip(job) end
+  end
 end
 
 -- Into the dead letters.
@@ -45,16 +47,16 @@ end
 
 -- Deleted, finished or not.
 function Endings.discard(job)
-  Dependencies.skip(job)
+  if job.feeds then Dependencies.skip(job) end
   Lanes.remove(job)
-  Fair.strike(job)
+  if job.turn_key then Fair.strike(job) end
   Jobs.delete(job)
   Signals.ended(job.id)
 end
 
 -- Success. A job that keeps nothing is deleted in the same step.
 function Endings.succeed(job, result)
-  Lanes.move(job, 'ack')
+  Moves.move(job, 'ack')
   if result and not job.drops_result then
     Store.write('HSET', 'results', job.id, result)
     job.has_result = true
@@ -68,7 +70,7 @@ function Endings.succeed(job, result)
   if job.feeds then Dependencies.feed(job, result) end
   if job.result_ttl <= 0 then
     Lanes.remove(job)
-    Fair.strike(job)
+    if job.turn_key then Fair.strike(job) end
     Jobs.delete(job)
   end
 end
@@ -79,7 +81,7 @@ function Endings.back(job, event, visible_at)
     Endings.end_all({job}, 'revoke')
   else
     job.visible_at = visible_at
-    Lanes.move(job, event)
+    Moves.move(job, event)
   end
 end
 
@@ -101,13 +103,4 @@ function Endings.why(job)
   if job.state == 'EXPIRED' then return 'expired' end
   if job.state == 'REVOKED' then return 'revoked' end
   return job.dead_reason
-end
-
--- Finish the step: what departures set free, all that is to be written, and the wake-ups.
-function Endings.commit()
-  Gates.refill()
-  Gates.save()
-  Jobs.save_all()
-  Store.flush_all()
-  Signals.send()
 end

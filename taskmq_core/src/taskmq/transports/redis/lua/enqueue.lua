@@ -13,7 +13,7 @@ end
 
 -- Which entries are new, and what their keys stand for; an error, or nil.
 local function accept()
-  local planned, keys = {}, {}
+  local planned, keys, has_capacity = {}, {}, false
   local ids = {}
   for index, entry in ipairs(ARGS.entries) do ids[index] = entry.job.id end
   Jobs.load(ids)
@@ -41,6 +41,7 @@ local function accept()
     else
       planned[job.id] = true
       entries[#entries + 1] = entry
+      has_capacity = has_capacity or entry.capacity
     end
   end
   for _, entry in ipairs(entries) do
@@ -50,11 +51,11 @@ local function accept()
       end
     end
   end
-  return Room.make(entries), keys
+  return has_capacity and Room.make(entries), keys
 end
 
 local function store(seq)
-  local pass, waiting, has_turns = Gates.open(), {}, Fair.is_used()
+  local pass, waiting, has_turns = nil, {}, Store.ask('EXISTS', 'present') == 1
   for _, entry in ipairs(entries) do
     local job, queue = Jobs.add(entry.job), entry.job.queue
     seq = seq + 1
@@ -69,6 +70,7 @@ local function store(seq)
       has_turns = has_turns or entry.fair ~= nil
     end
     if job.limits and not entry.after and job.visible_at <= NOW then
+      pass = pass or Gates.open()
       local holder = pass:place(job.limits, queue, job.priority)
       local limit = job.limits[#job.limits]
       job.held = holder and true or nil
@@ -78,7 +80,7 @@ local function store(seq)
     Store.write('HSET', 'envelopes', job.id, entry.data)
     Store.write('ZADD', 'order', seq, job.id)
   end
-  Dependencies.link(waiting)
+  if #waiting > 0 then Dependencies.link(waiting) end
 end
 
 local count = #ARGS.entries
@@ -91,5 +93,5 @@ for name, key in pairs(keys) do
   Store.write('ZADD', 'key_ends', key[3], name)
 end
 store(seq)
-Endings.commit()
+commit()
 return #others > 0 and cmsgpack.pack({others = others}) or ''

@@ -32,18 +32,18 @@ end
 -- that jobs can still be done and settled then, this begins with a write that needs none.
 call('DEL', PREFIX .. 'none')
 
-local answer = {settled = Settle.all(ARGS.settlements or {})}
+local answer = {settled = ARGS.settlements and Settle.all(ARGS.settlements)}
 local wanted = ARGS.reservation
 if not wanted then
-  Endings.commit()
+  commit()
   return {cmsgpack.pack(answer)}
 end
 
-Gates.refill()
+if is_loaded(Gates) then Gates.refill() end
 local names = respect_pauses(wanted.queues)
 answer.dropped = {}
-local is_untidy = Tidy.run(names, answer.dropped)
-Gates.refill()
+local is_untidy = Tidy.is_due(names) and Tidy.run(names, answer.dropped)
+if is_loaded(Gates) then Gates.refill() end
 local leased, is_unfinished = Reserve.run(wanted, answer.dropped)
 answer.waiting = Reserve.top()
 answer.due = next_due(names)
@@ -57,5 +57,5 @@ for index, job in ipairs(leased) do
   if job.joins then Dependencies.collect(job, index, inputs) end
 end
 local envelopes = Store.fields('envelopes', ids)
-Endings.commit()
+commit()
 return {cmsgpack.pack(answer), envelopes, inputs}

@@ -10,9 +10,7 @@ for index, each in ipairs(ARGS.held) do
     answers[index] = 0
   else
     answers[index] = job.terminate_requested and 3 or job.cancel_requested and 2 or 1
-    job.lease_until = NOW + ARGS.lease
-    Store.write('ZADD', 'leased:' .. job.queue, job.lease_until, job.id)
-    Jobs.save(job)
+    Lanes.extend(job, NOW + ARGS.lease)
   end
 end
 Jobs.save_all()

@@ -32,11 +32,6 @@ local function turns_of(line, key)
   return 'turns:' .. line .. ':' .. key
 end
 
--- Whether any line has turns.
-function Fair.is_used()
-  return Store.ask('EXISTS', 'present') == 1
-end
-
 -- Give a new job its turn. "fair": the key and the length, or nil.
 function Fair.enter(job, fair)
   local line = line_of(job)

@@ -1,3 +1,21 @@
 -- The tables of functions that the files of a script share: they call each other both ways.
-local Jobs, Signals, Lanes, Gates = {}, {}, {}, {}
-local Fair, Dependencies, Endings, Tidy, Room, Settle, Reserve = {}, {}, {}, {}, {}, {}, {}
+--
+-- A file's functions are made when one of them is first asked for: making all of them would take
+-- longer than most steps do. LOADERS has what makes them, by the table that they go to.
+local Jobs, Signals, Lanes, Moves, Gates, Fair = {}, {}, {}, {}, {}, {}
+local Dependencies, Endings, Tidy, Room, Settle, Reserve = {}, {}, {}, {}, {}, {}
+local LOADERS = {}
+local LAZY = {__index = function(module, name)
+  setmetatable(module, nil)
+  LOADERS[module]()
+  return module[name]
+end}
+
+local function lazily(module, loader)
+  LOADERS[module] = loader
+  setmetatable(module, LAZY)
+end
+
+local function is_loaded(module)
+  return LOADERS[module] and not getmetatable(module)
+end

@@ -16,7 +16,7 @@ discard(Lanes.ids(Store.ask('ZRANGE', 'ready:' .. queue, 0, limit - 1)))
 for _, lane in ipairs({'delayed:', 'held:'}) do
   if count < limit then discard(Store.ask('ZRANGE', lane .. queue, 0, limit - count - 1)) end
 end
-Endings.commit()
+commit()
 local left = 0
 for _, lane in ipairs({'ready:', 'delayed:', 'held:'}) do
   left = left + Store.ask('ZCARD', lane .. queue)

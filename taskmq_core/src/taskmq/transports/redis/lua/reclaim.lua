@@ -7,6 +7,6 @@ if entry and string.sub(entry, 1, #start) == start then
   call('HDEL', PREFIX .. 'workers', ARGS.id)
   call('ZREM', PREFIX .. 'heartbeats', ARGS.id)
   count = Tidy.reclaim_from(ARGS.id, dropped)
-  Endings.commit()
+  commit()
 end
 return cmsgpack.pack({count, dropped})

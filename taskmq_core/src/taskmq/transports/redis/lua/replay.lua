@@ -6,7 +6,7 @@ local answers = {}
 for index, each in ipairs(ARGS.jobs) do
   local job = Jobs.get(each[1])
   if job and job.state == 'FAILED' then
-    if each[2] then Lanes.replace(job, each[2], each[3]) end
+    if each[2] then Moves.replace(job, each[2], each[3]) end
     Endings.note(job, 'replay')
     job.attempt, job.deliveries, job.reclaims, job.yields = 1, 0, 0, 0
     job.started_at, job.finished_at, job.worker, job.dead_reason = nil, nil, nil, nil
@@ -14,12 +14,12 @@ for index, each in ipairs(ARGS.jobs) do
     job.revoked_by, job.revoked_at = nil, nil
     job.visible_at = NOW
     Endings.clear_failure(job)
-    Lanes.move(job, 'replay')
+    Moves.move(job, 'replay')
     Dependencies.restore(job)
     answers[index] = 1
   else
     answers[index] = 0
   end
 end
-Endings.commit()
+commit()
 return answers

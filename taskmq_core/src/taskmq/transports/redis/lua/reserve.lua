@@ -18,7 +18,7 @@ local function lease(job)
   job.deliveries = job.deliveries + 1
   job.started_at, job.worker = NOW, wanted.worker
   job.lease_until = NOW + wanted.lease
-  Lanes.move(job, 'reserve', true)
+  Moves.move(job, 'reserve', true)  -- out of the line of ready jobs
   leased[#leased + 1] = job
 end
 
@@ -30,14 +30,24 @@ local function try(job)
     held = held + 1
     return false
   end
-  local gate = job.limits and pass:admit(job.limits, job.queue, job.priority)
+  local gate
+  if job.limits then
+    pass = pass or Gates.open()
+    gate = pass:admit(job.limits, job.queue, job.priority)
+  end
   if gate then
-    Lanes.hold(job, gate)
+    Moves.hold(job, gate)
     held = held + 1
     return false
   end
   lease(job)
   return true
+end
+
+local function serve(jobs)
+  for _, job in ipairs(jobs) do
+    if job.rank > 0 then return Fair.serve(jobs) end
+  end
 end
 
 -- Lease the first jobs of a line that may run, up to "count".
@@ -54,7 +64,7 @@ local function take(queue, priority, count)
     size = math.max(count - #taken, CHUNK)
   end
   if queue.quota then queue.quota = queue.quota - #taken end
-  Fair.serve(taken)
+  serve(taken)
 end
 
 local function left()
@@ -144,17 +154,17 @@ local function take_named(ids)
     if left() < 1 then break end
     if queue and is_open(queue) and Lanes.is_ready(job) and try(job) then
       if queue.quota then queue.quota = queue.quota - 1 end
-      Fair.serve({job})
+      serve({job})
     end
   end
 end
 
 -- Lease jobs as a reservation wants them. What has expired is added to "gone".
 function Reserve.run(reservation, gone)
-  wanted, dropped, pass = reservation, gone, Gates.open()
+  wanted, dropped = reservation, gone
   for _, queue in ipairs(wanted.queues) do Signals.watch(queue.name) end
   repeat
     if wanted.jobs then take_named(wanted.jobs) else take_ready() end
-  until not pass:refill() or left() < 1 or is_unfinished()
+  until not pass or not pass:refill() or left() < 1 or is_unfinished()
   return leased, is_unfinished()
 end

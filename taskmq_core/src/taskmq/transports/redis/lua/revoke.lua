@@ -5,7 +5,7 @@ local answers, unstarted = {}, {}
 Jobs.load(ARGS.ids)
 for index, id in ipairs(ARGS.ids) do
   local job = Jobs.get(id)
-  answers[index] = job and not TERMINAL[job.state] and 1 or 0
+  answers[index] = job and not Lanes.is_over(job) and 1 or 0
 end
 local seen = {}
 for index, id in ipairs(ARGS.ids) do
@@ -23,5 +23,5 @@ for index, id in ipairs(ARGS.ids) do
   end
 end
 Endings.end_all(unstarted, 'revoke')
-Endings.commit()
+commit()
 return answers

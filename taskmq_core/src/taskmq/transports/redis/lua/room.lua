@@ -21,7 +21,7 @@ local function drop(queue, count)
       count = count - 1
     end
   end
-  Gates.refill()
+  if is_loaded(Gates) then Gates.refill() end
 end
 
 -- See to it that new jobs fit. If they do not, nothing is changed, and what is full is returned.

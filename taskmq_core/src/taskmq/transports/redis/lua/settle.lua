@@ -11,7 +11,7 @@ end
 function APPLY.retry(job, detail, failure, delay, fields, envelope)
   Endings.note(job, 'retry', detail)
   Endings.blame(job, failure)
-  if fields then Lanes.replace(job, fields, envelope) end
+  if fields then Moves.replace(job, fields, envelope) end
   job.attempt = job.attempt + 1
   Endings.back(job, 'retry', NOW + delay)
 end

@@ -17,6 +17,7 @@ end
 local Store = {}
 local MOST_VALUES = 3000  -- of one command
 local pending = {}  -- by key: a command and its values so far
+local texts = {}  -- by number: Redis would format each again
 
 local function flush(key)
   local command = pending[key]
@@ -36,6 +37,14 @@ function Store.write(name, key, first, second)
   if not command then
     command = {name, PREFIX .. key, count = 2}
     pending[key] = command
+  end
+  if type(first) == 'number' then
+    local text = texts[first]
+    if not text then
+      text = string.format('%.17g', first)
+      texts[first] = text
+    end
+    first = text
   end
   local count = command.count + 1
   command[count] = first
@@ -94,4 +103,16 @@ function Store.counters(key)
     changed = {}
   end
   return counters
+end
+
+-- Finish the step: what departures set free, all that is to be written, and the wake-ups. What no
+-- part of the step has used is not even loaded.
+local function commit()
+  if is_loaded(Gates) then
+    Gates.refill()
+    Gates.save()
+  end
+  if is_loaded(Jobs) then Jobs.save_all() end
+  Store.flush_all()
+  if is_loaded(Signals) then Signals.send() end
 end

@@ -18,8 +18,7 @@ end
 
 -- Take back the jobs of a queue whose lease has ended; how many.
 function Tidy.reclaim(queue, limit, dropped)
-  local ids = Store.ask('ZRANGEBYSCORE', 'leased:' .. queue, '-inf', NOW, 'LIMIT', 0, limit)
-  local jobs = Jobs.all(ids)
+  local jobs = Lanes.leased(queue, NOW, limit)
   take_back(jobs, 'its lease ended')
   drop(dropped, jobs)
   return #jobs
@@ -30,7 +29,7 @@ function Tidy.reclaim_from(worker, dropped)
   local count = 0
   for _, queue in ipairs(Store.ask('SMEMBERS', 'queues')) do
     local held = {}
-    for _, job in ipairs(Jobs.all(Store.ask('ZRANGE', 'leased:' .. queue, 0, -1))) do
+    for _, job in ipairs(Lanes.leased(queue, '+inf', -1)) do
       if job.worker == worker then held[#held + 1] = job end
     end
     take_back(held, 'its worker is gone')
@@ -49,9 +48,22 @@ function Tidy.drop_expired(queues, limit, dropped)
       and Store.ask('ZRANGEBYSCORE', 'expiring:' .. queue, '-inf', NOW, 'LIMIT', 0, left) or {}
     for _, job in ipairs(Jobs.all(ids)) do expired[#expired + 1] = job end
   end
-  Endings.end_all(expired, 'expire')
-  drop(dropped, expired)
+  if #expired > 0 then
+    Endings.end_all(expired, 'expire')
+    drop(dropped, expired)
+  end
   return #expired
+end
+
+-- Whether anything is due in some queues.
+function Tidy.is_due(queues)
+  for _, queue in ipairs(queues) do
+    local due = Signals.due(queue)
+    if due and due <= NOW then return true end
+    local expiring = Store.ask('ZRANGE', 'expiring:' .. queue, 0, 0, 'WITHSCORES')[2]
+    if expiring and tonumber(expiring) <= NOW then return true end
+  end
+  return false
 end
 
 -- All of it for some queues, before jobs are reserved; whether there may be more to do.
