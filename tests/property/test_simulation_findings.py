@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,16 @@ import msgspec
 import pytest
 
 from taskmq.envelope import Dependency, Envelope, Sealed, seal
+from taskmq.limits import Limit
 from taskmq.plugins import open_transport
+from taskmq.records import Failure
 from taskmq.states import JobState
 from taskmq.testing import FakeClock
-from taskmq.transport import Reservation, Transport
+from taskmq.transport import Ack, Delivery, Release, Reservation, RetryLater, Transport
+
+ONE = Limit("concurrency", "one")
+SLOW = Limit("rate", "slow", 1, per=8.0)
+FAILED = Failure(type="builtins.ValueError")
 
 
 @pytest.fixture
@@ -38,6 +44,10 @@ def job(name: str, queue: str = "q", *, after: str | None = None, **fields: Any)
 
 def wanted(*queues: str, limit: int = 10) -> Reservation:
     return Reservation(queues=dict.fromkeys(queues, 1), worker="w", lease=60.0, limit=limit)
+
+
+def ids(deliveries: Sequence[Delivery]) -> list[str]:
+    return [delivery.job_id for delivery in deliveries]
 
 
 def states(store: Transport, *names: str) -> list[JobState]:
@@ -68,3 +78,62 @@ def test_maintenance_expires_a_job_and_an_overdue_one_that_waits_for_it(
     clock.advance(10)
     assert store.maintain().expired == 2
     assert states(store, "j1", "j2") == [JobState.EXPIRED, JobState.EXPIRED]
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+def test_a_job_that_got_another_envelope_does_not_count_for_its_old_limits(
+    store: Transport,
+) -> None:
+    store.enqueue([job("j1", limits=(ONE,))])
+    (first,) = store.reserve(wanted("q"))
+    store.settle([RetryLater(first, 0.0, FAILED, envelope=job("j1"))])
+    assert ids(store.reserve(wanted("q"))) == ["j1"]
+    store.enqueue([job("j2", limits=(ONE,))])
+    assert ids(store.reserve(wanted("q"))) == ["j2"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="who follows a job that another of its limits refuses is looked for after the others",
+)
+def test_a_job_refused_by_its_second_limit_does_not_let_a_less_urgent_one_pass_its_follower(
+    store: Transport,
+) -> None:
+    store.enqueue([job("j0", limits=(SLOW,))])
+    store.settle([Ack(delivery) for delivery in store.reserve(wanted("q"))])
+    store.enqueue([job("j1", limits=(ONE, SLOW)), job("j2", limits=(ONE,))])
+    store.enqueue([job("j3", priority=-3)])
+    assert ids(store.reserve(wanted("q", limit=1))) == ["j2"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the job that waits for a rate in place of the others stays, when an earlier one comes",
+)
+def test_a_job_that_comes_back_to_a_rate_is_before_later_ones(
+    store: Transport, clock: FakeClock
+) -> None:
+    store.enqueue([job("j1", limits=(SLOW,)), job("j2", limits=(SLOW,))])
+    (first,) = store.reserve(wanted("q"))
+    store.settle([RetryLater(first, 1.0, FAILED)])
+    clock.advance(1.0)
+    assert ids(store.reserve(wanted("q"))) == []
+    clock.advance(7.0)
+    assert ids(store.reserve(wanted("q"))) == ["j1"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a job that waits for a rate waits for the instant that was known when it began to",
+)
+def test_a_job_that_waits_for_a_rate_follows_one_that_gave_its_start_back(
+    store: Transport,
+) -> None:
+    store.enqueue([job("j1", "a", limits=(SLOW,)), job("j2", "b", limits=(SLOW,))])
+    (first,) = store.reserve(wanted("a"))
+    assert ids(store.reserve(wanted("b"))) == []
+    store.settle([Release(first)])
+    store.revoke(["j1"])
+    assert ids(store.reserve(wanted("b"))) == ["j2"]
