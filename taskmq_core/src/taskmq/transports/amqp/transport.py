@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from taskmq.clock import Clock
 from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
-from taskmq.errors import TransportError
+from taskmq.errors import ConfigError, TransportError
 from taskmq.records import (
     JobFilter,
     JobRecord,
@@ -30,6 +30,7 @@ from taskmq.transport import (
     Reservation,
     Settled,
     Settlement,
+    TransactionalProducer,
     Transport,
 )
 
@@ -40,7 +41,7 @@ from .consumer import Consumer
 from .delivery import Deliveries
 from .listener import AmqpListener
 from .notice import Notice
-from .options import Options
+from .options import Options, without_password
 from .publisher import Publisher
 
 __all__ = ["AmqpTransport"]
@@ -91,6 +92,15 @@ class AmqpTransport:
         if is_taking:
             self._publish(_notices(sealed, answers, self._clock.now()))
         return answers
+
+    def enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
+        """Where the state store can. No message is sent, for nobody here hears of the commit: the
+        state store wakes the workers, which take the jobs from it."""
+        if not isinstance(self.state, TransactionalProducer):
+            raise ConfigError(
+                f"{without_password(self._options.state)} cannot enqueue on a connection of yours"
+            )
+        return self.state.enqueue_within(sealed, connection)
 
     def _prepare(self, queues: Iterable[str]) -> bool:
         if self._options.without_broker == "store" and self._publisher.has_failed:
