@@ -17,6 +17,7 @@ from .errors import translate
 
 __all__ = ["CallersConnection"]
 
+DRIVERS = ("psycopg", "psycopg2")
 ALONE = "the connection is in autocommit mode and in no transaction: begin one first"
 
 
@@ -26,8 +27,12 @@ class CallersConnection:
     def __init__(self, database: Database, connection: object) -> None:
         self._database = database
         self._driver: Any = driver_connection(connection)
-        if isinstance(self._driver, psycopg.AsyncConnection):
-            raise ConfigError("connection= must be a blocking connection, not an asyncio one")
+        module = type(self._driver).__module__.partition(".")[0]
+        if module not in DRIVERS or isinstance(self._driver, psycopg.AsyncConnection):
+            raise ConfigError(
+                "connection= must lead to the store's database through psycopg (not its asyncio "
+                f"connections) or psycopg2, got one of {module}"
+            )
         if _commits_by_itself(self._driver):
             raise ConfigError(f"connection=: {ALONE}")
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 
 from taskmq.errors import TransportUnavailable
 
@@ -33,6 +34,7 @@ Values = Sequence[object] | Mapping[str, object]
 ATTEMPTS = 8
 """How often a transaction that stood in another's way is repeated."""
 PAUSE = 0.005
+SECONDS_TO_CANCEL = 1.0
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -182,6 +184,9 @@ class Database:
 
     def _discard(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
+            if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                # Nobody waits for its answer any more, but others may wait for its locks.
+                connection.cancel_safe(timeout=SECONDS_TO_CANCEL)
             self.pids.discard(connection.info.backend_pid)
         connection.close()
 

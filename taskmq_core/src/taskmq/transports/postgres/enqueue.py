@@ -21,6 +21,10 @@ LINKED = (
     "SELECT taskmq.enqueue_linked(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], "
     "%s::bytea, %s::json, %s::bool)"
 )
+ONE = (
+    "SELECT taskmq.enqueue_one(%s::float8, %s::text, %s::text, %s::smallint, %s::text, %s::float8, "
+    "%s::float8, %s::float8, %s::bool, %s::bool, %s::int, %s::text, %s::bytea)"
+)
 TURNS_NEEDED = "linked"
 
 _decode = msgspec.json.Decoder().decode
@@ -33,9 +37,13 @@ def enqueue(
 ) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`. ``execute`` runs a statement on a connection of
     the caller, within whose transaction all of it happens then."""
-    batch = Batch(sealed)
     run = database.call if execute is None else execute
     links = links_of(sealed)
+    if links is None and len(sealed) == 1:
+        created = run(ONE, _one(sealed[0], now))[0][0]
+        if created is not None:
+            return [Enqueued(sealed[0].envelope.id, created)]
+    batch = Batch(sealed)
     if links is None:
         answer = run(PLAIN, (now, *batch.values))[0][0]
         if answer != TURNS_NEEDED:
@@ -52,6 +60,25 @@ def enqueue(
     if isinstance(answer, dict):
         raise _refusal(sealed, answer["refused"], answer["why"])
     return [Enqueued(job_id, created) for job_id, created in answer]
+
+
+def _one(sealed: Sealed, now: float | None) -> tuple[object, ...]:
+    envelope = sealed.envelope
+    return (
+        now,
+        envelope.id,
+        envelope.queue,
+        str(envelope.priority),  # a number's type would depend on its size
+        envelope.task,
+        envelope.eta,
+        envelope.expires_at,
+        envelope.result_ttl,
+        envelope.store_result,
+        envelope.ack == "on_receipt",
+        str(envelope.max_deliveries),
+        envelope.workflow,
+        sealed.data,
+    )
 
 
 def _needs_the_store(sealed: Sequence[Sealed]) -> bool:

@@ -44,13 +44,17 @@ from .wire import encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
 
-CAPABILITIES = Capabilities(durable=True, shared=True, transactional=True)
+NO_WORKFLOWS = "no workflows: run_if, fail_fast, spawned and delegated jobs"
+CAPABILITIES = Capabilities(
+    durable=True, shared=True, transactional=True, limitations=(NO_WORKFLOWS,)
+)
 BEHIND_A_POOLER = Capabilities(
     durable=True,
     shared=True,
     transactional=True,
     wakeups=False,
     limitations=(
+        NO_WORKFLOWS,
         "pooler=transaction: no LISTEN; who waits looks at growing intervals, up to a second",
     ),
 )

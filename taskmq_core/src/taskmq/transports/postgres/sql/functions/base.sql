@@ -1,4 +1,8 @@
 -- Who may run beside whom, and who is told.
+--
+-- Functions that programs call have planner settings with them: the statistics of a table of jobs are
+-- always wrong (empty a second ago, a million rows now), and each statement here is meant to go by
+-- index.
 
 -- The time: what the caller says it is, or else the server's own.
 CREATE OR REPLACE FUNCTION taskmq.instant(p_now double precision)

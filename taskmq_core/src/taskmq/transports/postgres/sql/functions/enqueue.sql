@@ -60,12 +60,45 @@ BEGIN
     RETURN coalesce(v_created, '{}');
 END $$;
 
+-- One plain job, which is what programs store most: the same for a third of the work. Whether it is
+-- new; NULL if its line has turns.
+CREATE OR REPLACE FUNCTION taskmq.enqueue_one(
+    p_now double precision, p_id text, p_queue text, p_priority smallint, p_task text,
+    p_eta double precision, p_expires_at double precision, p_result_ttl double precision,
+    p_keep_result boolean, p_on_receipt boolean, p_max_deliveries integer, p_workflow text,
+    p_envelope bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_later boolean;
+    v_new boolean;
+BEGIN
+    IF EXISTS (SELECT 1 FROM taskmq.lines) THEN
+        RETURN NULL;
+    END IF;
+    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    v_later := coalesce(p_eta > p_now, false);
+    INSERT INTO taskmq.jobs (
+        id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl, keep_result,
+        on_receipt, max_deliveries, task, enqueued_at, workflow, envelope
+    ) VALUES (
+        p_id, CASE WHEN v_later THEN 3 ELSE 2 END, 'QUEUED', p_queue, p_priority,
+        CASE WHEN v_later THEN p_eta ELSE p_now END, CASE WHEN v_later THEN p_eta END,
+        p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, p_now,
+        p_workflow, p_envelope
+    )
+    ON CONFLICT (id) DO NOTHING;
+    v_new := FOUND;
+    IF v_new THEN
+        PERFORM taskmq.announce('w', ARRAY[p_queue], NULL);
+    END IF;
+    RETURN v_new;
+END $$;
+
 -- A batch of plain jobs.
 CREATE OR REPLACE FUNCTION taskmq.enqueue(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
     p_data bytea
-) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_created text[];
 BEGIN
@@ -109,70 +142,64 @@ CREATE OR REPLACE FUNCTION taskmq.accept(
     p_data bytea, p_links json, p_place boolean
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    v_links json[] := ARRAY(
-        SELECT value FROM json_array_elements(p_links) WITH ORDINALITY AS e (value, n) ORDER BY n
-    );
-    v_answers json[] := '{}';
-    v_new integer[] := '{}';  -- positions in the batch
-    v_new_ids text[] := '{}';
-    v_stored text[];
+    v_new integer[];  -- positions in the batch
+    v_new_ids text[];
+    v_same jsonb := '{}';  -- by position: the job that a key stands for
+    v_children integer[];  -- positions in the batch, each beside a job that it waits for
     v_parents text[];
+    v_stored text[];
     v_ended text[] := '{}';
     v_queues text[] := '{}';
     v_seqs bigint[];
-    v_lost bigint[];
-    v_lanes taskmq.lane[];
-    v_dropped taskmq.jobs;
-    v_waiting integer;
+    v_lanes taskmq.lane[] := '{}';
     k taskmq.keys;
     r record;
 BEGIN
-    SELECT array_agg(id) INTO v_stored FROM taskmq.jobs WHERE id = ANY (p_ids);
-    FOR n IN 1 .. cardinality(p_ids) LOOP
-        IF p_ids[n] = ANY (v_stored) OR p_ids[n] = ANY (v_new_ids) THEN
-            v_answers := v_answers || json_build_array(p_ids[n], false);
-            CONTINUE;
+    SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
+    FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
+    WHERE NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.id = given.id);
+    FOR r IN
+        SELECT n, id, link FROM unnest(v_new, v_new_ids) AS g (n, id)
+        JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
+        WHERE link->>'key' IS NOT NULL ORDER BY n
+    LOOP
+        INSERT INTO taskmq.keys AS held (key, job_id, fingerprint, expires_at) VALUES (
+            r.link->>'key', r.id, r.link->>'fingerprint',
+            p_now + (r.link->>'key_ttl')::double precision
+        )
+        ON CONFLICT (key) DO UPDATE SET
+            job_id = excluded.job_id, fingerprint = excluded.fingerprint,
+            expires_at = excluded.expires_at
+        -- A key whose time is over at once holds within its batch all the same.
+        WHERE held.expires_at <= p_now AND NOT held.job_id = ANY (v_new_ids);
+        CONTINUE WHEN FOUND;
+        SELECT * INTO k FROM taskmq.keys WHERE key = r.link->>'key';
+        IF k.fingerprint <> r.link->>'fingerprint' THEN
+            RAISE EXCEPTION 'taskmq: key in use' USING ERRCODE = 'TQ001',
+                DETAIL = json_build_array(r.n, k.job_id)::text;
         END IF;
-        IF v_links[n]->>'key' IS NOT NULL THEN
-            INSERT INTO taskmq.keys AS held (key, job_id, fingerprint, expires_at) VALUES (
-                v_links[n]->>'key', p_ids[n], v_links[n]->>'fingerprint',
-                p_now + (v_links[n]->>'key_ttl')::double precision
-            )
-            ON CONFLICT (key) DO UPDATE SET
-                job_id = excluded.job_id, fingerprint = excluded.fingerprint,
-                expires_at = excluded.expires_at
-            -- A key whose time is over at once holds within its batch all the same.
-            WHERE held.expires_at <= p_now AND NOT held.job_id = ANY (v_new_ids);
-            IF NOT FOUND THEN
-                SELECT * INTO k FROM taskmq.keys WHERE key = v_links[n]->>'key';
-                IF k.fingerprint <> v_links[n]->>'fingerprint' THEN
-                    RAISE EXCEPTION 'taskmq: key in use' USING ERRCODE = 'TQ001',
-                        DETAIL = json_build_array(n, k.job_id)::text;
-                END IF;
-                v_answers := v_answers || json_build_array(k.job_id, false);
-                CONTINUE;
-            END IF;
-        END IF;
-        v_answers := v_answers || json_build_array(p_ids[n], true);
-        v_new := v_new || n;
-        v_new_ids := v_new_ids || p_ids[n];
+        v_same := v_same || jsonb_build_object(r.n, k.job_id);
+        v_new := array_remove(v_new, r.n);
+        v_new_ids := array_remove(v_new_ids, r.id);
     END LOOP;
-    IF cardinality(v_new) = 0 THEN
-        RETURN array_to_json(v_answers)::text;
+    IF coalesce(cardinality(v_new), 0) = 0 THEN
+        RETURN (SELECT json_agg(json_build_array(coalesce(v_same->>n::text, id), false) ORDER BY n)
+                FROM unnest(p_ids) WITH ORDINALITY AS g (id, n));
     END IF;
 
     -- Dependencies must be known. Their rows are locked: none of them ends before this is stored.
-    SELECT array_agg(DISTINCT parent) INTO v_parents
-    FROM unnest(v_new) AS n, json_array_elements_text(v_links[n]->'after') AS parent
-    WHERE NOT parent = ANY (v_new_ids);
-    IF v_parents IS NOT NULL THEN
-        PERFORM 1 FROM taskmq.jobs WHERE id = ANY (v_parents) ORDER BY seq FOR SHARE;
+    SELECT array_agg(n), array_agg(parent), array_agg(DISTINCT parent) FILTER (WHERE own.id IS NULL)
+    INTO v_children, v_parents, v_stored
+    FROM unnest(v_new) AS n
+    JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
+    CROSS JOIN json_array_elements_text(link->'after') AS parent
+    LEFT JOIN unnest(v_new_ids) AS own (id) ON own.id = parent;
+    IF v_stored IS NOT NULL THEN
+        PERFORM 1 FROM taskmq.jobs WHERE id = ANY (v_stored) ORDER BY seq FOR SHARE;
         SELECT n, parent INTO r
-        FROM unnest(v_new) WITH ORDINALITY AS e (n, place),
-            json_array_elements_text(v_links[n]->'after') AS parent
-        WHERE NOT parent = ANY (v_new_ids)
-        AND NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE id = parent)
-        ORDER BY place LIMIT 1;
+        FROM unnest(v_children, v_parents) AS e (n, parent)
+        WHERE parent = ANY (v_stored) AND NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE id = parent)
+        ORDER BY n LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'taskmq: unknown dependency' USING ERRCODE = 'TQ002',
                 DETAIL = json_build_array(r.n, r.parent)::text;
@@ -180,51 +207,26 @@ BEGIN
     END IF;
 
     -- Room.
-    v_lanes := '{}';
     FOR r IN
         SELECT
             s.queue,
-            max((v_links[n]->>'capacity')::integer) AS capacity,
-            bool_or(v_links[n]->>'overflow' = 'drop_oldest') AS may_drop,
-            count(*) FILTER (WHERE v_links[n]->'after' IS NULL) AS coming
+            max((link->>'capacity')::integer) AS capacity,
+            bool_or(link->>'overflow' = 'drop_oldest') AS may_drop,
+            count(*) FILTER (WHERE link->'after' IS NULL) AS coming
         FROM unnest(v_new) AS n
+        JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
+        JOIN unnest(p_shape) WITH ORDINALITY AS h (shape, at) ON at = n
         JOIN (
             SELECT value->>'queue' AS queue, o
             FROM json_array_elements(p_shapes) WITH ORDINALITY AS e (value, o)
-        ) AS s ON s.o = p_shape[n]
+        ) AS s ON s.o = h.shape
         GROUP BY s.queue
-        HAVING max((v_links[n]->>'capacity')::integer) IS NOT NULL
+        HAVING max((link->>'capacity')::integer) IS NOT NULL
+            AND count(*) FILTER (WHERE link->'after' IS NULL) > 0
         ORDER BY min(n)
     LOOP
-        CONTINUE WHEN r.coming = 0;
-        UPDATE taskmq.jobs SET phase = 2, due_at = NULL
-        WHERE phase = 3 AND queue = r.queue AND due_at <= p_now;
-        v_waiting := (SELECT count(*) FROM taskmq.jobs WHERE phase = 2 AND queue = r.queue);
-        DECLARE
-            v_depth integer := v_waiting
-                + (SELECT count(*) FROM taskmq.jobs WHERE phase = 3 AND queue = r.queue)
-                + (SELECT count(*) FROM taskmq.jobs WHERE phase = -1 AND phase <= 1 AND queue = r.queue);
-            v_excess integer := v_depth + r.coming - r.capacity;
-        BEGIN
-            IF v_excess > (CASE WHEN r.may_drop THEN v_waiting ELSE 0 END) THEN
-                RAISE EXCEPTION 'taskmq: queue full' USING ERRCODE = 'TQ003',
-                    DETAIL = json_build_array(r.queue, v_depth, r.coming, r.capacity)::text;
-            END IF;
-            IF v_excess > 0 THEN
-                SELECT array_agg(seq) INTO v_seqs FROM (
-                    SELECT seq FROM taskmq.jobs WHERE phase = 2 AND queue = r.queue
-                    ORDER BY priority, rank, seq LIMIT v_excess
-                ) AS lowest;
-                PERFORM taskmq.forfeit(v_seqs);
-                FOR v_dropped IN SELECT * FROM taskmq.jobs WHERE seq = ANY (v_seqs) ORDER BY seq LOOP
-                    IF v_dropped.limits IS NOT NULL THEN
-                        v_lanes := v_lanes || taskmq.leave(v_dropped.limits, v_dropped.queue, v_dropped.priority);
-                    END IF;
-                    v_ended := v_ended || v_dropped.id;
-                    PERFORM taskmq.save(taskmq.given_up(v_dropped, 'queue_full', p_now, NULL, '"queue_full"'));
-                END LOOP;
-            END IF;
-        END;
+        SELECT * INTO v_ended, v_lanes FROM taskmq.make_room(
+            r.queue, r.capacity, r.may_drop, r.coming::integer, p_now, v_ended, v_lanes);
     END LOOP;
     IF cardinality(v_ended) > 0 THEN
         v_ended := v_ended || taskmq.skip(v_ended, p_now);
@@ -232,27 +234,36 @@ BEGIN
     END IF;
 
     -- The jobs themselves, and what they wait for.
-    PERFORM taskmq.insert_jobs(
-        p_now, v_new_ids, ARRAY(SELECT p_shape[n] FROM unnest(v_new) AS n), p_shapes,
-        ARRAY(SELECT sum(p_ends[n] - CASE WHEN n > 1 THEN p_ends[n - 1] ELSE 0 END) OVER (ORDER BY n)
-              FROM unnest(v_new) AS n)::integer[],
-        (SELECT string_agg(substring(
-            p_data FROM 1 + CASE WHEN n > 1 THEN p_ends[n - 1] ELSE 0 END
-            FOR p_ends[n] - CASE WHEN n > 1 THEN p_ends[n - 1] ELSE 0 END), '' ORDER BY n)
-         FROM unnest(v_new) AS n)
-    );
+    IF cardinality(v_new) = cardinality(p_ids) THEN
+        PERFORM taskmq.insert_jobs(p_now, p_ids, p_shape, p_shapes, p_ends, p_data);
+    ELSE
+        SELECT array_agg(shape ORDER BY n) AS shapes, array_agg(stop ORDER BY n) AS ends,
+            string_agg(envelope, '' ORDER BY n) AS data
+        INTO r
+        FROM (
+            SELECT n, shape, envelope, sum(octet_length(envelope)) OVER (ORDER BY n)::integer AS stop
+            FROM (
+                SELECT place, shape, substring(
+                    p_data FROM lag(stop, 1, 0) OVER (ORDER BY place) + 1
+                    FOR stop - lag(stop, 1, 0) OVER (ORDER BY place)) AS envelope
+                FROM unnest(p_shape, p_ends) WITH ORDINALITY AS g (shape, stop, place)
+            ) AS cut
+            JOIN unnest(v_new) AS n ON n = place
+        ) AS wanted;
+        PERFORM taskmq.insert_jobs(p_now, v_new_ids, r.shapes, p_shapes, r.ends, r.data);
+    END IF;
     v_seqs := ARRAY(SELECT seq FROM taskmq.jobs WHERE id = ANY (v_new_ids) ORDER BY seq);
-    IF EXISTS (SELECT 1 FROM unnest(v_new) AS n WHERE v_links[n]->'after' IS NOT NULL) THEN
+    IF v_children IS NOT NULL THEN
         INSERT INTO taskmq.edges (parent, child, met)
         SELECT DISTINCT parent.id, child.seq, parent.state = 'SUCCEEDED'
-        FROM unnest(v_new) AS n
-        CROSS JOIN json_array_elements_text(v_links[n]->'after') AS name
-        JOIN taskmq.jobs AS child ON child.id = p_ids[n]
+        FROM unnest(v_children, v_parents) AS e (n, name)
+        JOIN unnest(p_ids) WITH ORDINALITY AS g (id, place) ON place = n
+        JOIN taskmq.jobs AS child ON child.id = g.id
         JOIN taskmq.jobs AS parent ON parent.id = name;
         INSERT INTO taskmq.inputs (parent, codec, data)
-        SELECT DISTINCT jobs.id, jobs.result_codec, jobs.result
+        SELECT jobs.id, jobs.result_codec, jobs.result
         FROM taskmq.jobs
-        WHERE jobs.id = ANY (v_parents) AND jobs.state = 'SUCCEEDED'
+        WHERE jobs.id = ANY (v_stored) AND jobs.state = 'SUCCEEDED'
         AND jobs.result_codec IS NOT NULL
         ON CONFLICT (parent) DO NOTHING;
         UPDATE taskmq.jobs SET
@@ -265,26 +276,29 @@ BEGIN
             FROM taskmq.edges WHERE child = ANY (v_seqs) GROUP BY child
         ) AS counted
         WHERE seq = child;
-        PERFORM taskmq.skip(v_parents_lost, p_now) FROM (
-            SELECT array_agg(id) AS v_parents_lost FROM taskmq.jobs
-            WHERE id = ANY (v_parents) AND state IN ('FAILED', 'EXPIRED', 'REVOKED', 'SKIPPED')
-        ) AS lost WHERE v_parents_lost IS NOT NULL;
+        PERFORM taskmq.skip(lost, p_now) FROM (
+            SELECT array_agg(id) AS lost FROM taskmq.jobs
+            WHERE id = ANY (v_stored) AND state IN ('FAILED', 'EXPIRED', 'REVOKED', 'SKIPPED')
+        ) AS found WHERE lost IS NOT NULL;
     END IF;
 
     -- Turns and gates.
-    IF EXISTS (SELECT 1 FROM taskmq.lines)
-        OR EXISTS (SELECT 1 FROM unnest(v_new) AS n WHERE v_links[n]->'fair_key' IS NOT NULL)
-    THEN
-        FOR r IN
-            SELECT jobs.seq, jobs.queue, jobs.priority, n FROM unnest(v_new) AS n
-            JOIN taskmq.jobs ON jobs.id = p_ids[n] ORDER BY n
-        LOOP
-            PERFORM taskmq.take_turn(
-                r.seq, r.queue, r.priority, v_links[r.n]->>'fair_key',
-                (v_links[r.n]->>'fair_weight')::double precision
-            );
-        END LOOP;
-    END IF;
+    FOR r IN
+        SELECT jobs.seq, jobs.queue, jobs.priority, link
+        FROM unnest(v_new, v_new_ids) AS g (n, id)
+        JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
+        JOIN taskmq.jobs ON jobs.id = g.id
+        WHERE link->>'fair_key' IS NOT NULL OR EXISTS (
+            SELECT 1 FROM taskmq.lines
+            WHERE lines.queue = jobs.queue AND lines.priority = jobs.priority
+        ) OR EXISTS (SELECT 1 FROM json_array_elements(p_links) AS o WHERE o->>'fair_key' IS NOT NULL)
+        ORDER BY n
+    LOOP
+        PERFORM taskmq.take_turn(
+            r.seq, r.queue, r.priority, r.link->>'fair_key',
+            (r.link->>'fair_weight')::double precision
+        );
+    END LOOP;
     IF p_place THEN
         PERFORM taskmq.place(
             ARRAY(SELECT seq FROM taskmq.jobs WHERE seq = ANY (v_seqs) AND dependencies = 0), p_now
@@ -300,5 +314,49 @@ BEGIN
     PERFORM taskmq.announce(
         'w', v_queues || ARRAY(SELECT value->>'queue' FROM json_array_elements(p_shapes)), v_ended
     );
-    RETURN array_to_json(v_answers)::text;
+    RETURN (
+        SELECT json_agg(json_build_array(coalesce(v_same->>n::text, id), new IS NOT NULL) ORDER BY n)
+        FROM unnest(p_ids) WITH ORDINALITY AS g (id, n)
+        LEFT JOIN unnest(v_new) AS new ON new = n
+    );
+END $$;
+
+-- See to it that new jobs fit into a queue: refuse them (TQ003), or make dead letters of ready jobs,
+-- those of the lowest priority first, then the oldest.
+CREATE OR REPLACE FUNCTION taskmq.make_room(
+    p_queue text, p_capacity integer, p_may_drop boolean, p_coming integer, p_now double precision,
+    INOUT ended text[], INOUT lanes taskmq.lane[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r taskmq.jobs;
+    v_seqs bigint[];
+    v_ready integer;
+    v_depth integer;
+    v_excess integer;
+BEGIN
+    UPDATE taskmq.jobs SET phase = 2, due_at = NULL
+    WHERE phase = 3 AND queue = p_queue AND due_at <= p_now;
+    v_ready := (SELECT count(*) FROM taskmq.jobs WHERE phase = 2 AND queue = p_queue);
+    v_depth := v_ready
+        + (SELECT count(*) FROM taskmq.jobs WHERE phase = 3 AND queue = p_queue)
+        + (SELECT count(*) FROM taskmq.jobs WHERE phase = -1 AND phase <= 1 AND queue = p_queue);
+    v_excess := v_depth + p_coming - p_capacity;
+    IF v_excess > (CASE WHEN p_may_drop THEN v_ready ELSE 0 END) THEN
+        RAISE EXCEPTION 'taskmq: queue full' USING ERRCODE = 'TQ003',
+            DETAIL = json_build_array(p_queue, v_depth, p_coming, p_capacity)::text;
+    ELSIF v_excess <= 0 THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(seq) INTO v_seqs FROM (
+        SELECT seq FROM taskmq.jobs WHERE phase = 2 AND queue = p_queue
+        ORDER BY priority, rank, seq LIMIT v_excess
+    ) AS lowest;
+    PERFORM taskmq.forfeit(v_seqs);
+    FOR r IN SELECT * FROM taskmq.jobs WHERE seq = ANY (v_seqs) ORDER BY seq LOOP
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
+        END IF;
+        ended := ended || r.id;
+        PERFORM taskmq.save(taskmq.given_up(r, 'queue_full', p_now, NULL, '"queue_full"'));
+    END LOOP;
 END $$;

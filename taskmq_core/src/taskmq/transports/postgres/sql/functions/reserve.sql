@@ -272,7 +272,8 @@ CREATE OR REPLACE FUNCTION taskmq.exchange(
     p_queues text[], p_weights double precision[], p_quotas integer[], p_worker text,
     p_lease double precision, p_limit integer, p_jobs text[], p_turns json
 ) RETURNS SETOF taskmq.answer LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     v_tidy_limit CONSTANT integer := 5000;
     v_alone boolean;

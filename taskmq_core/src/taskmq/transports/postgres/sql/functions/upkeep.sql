@@ -3,7 +3,8 @@
 -- At most so many jobs of each kind. The report, as JSON.
 CREATE OR REPLACE FUNCTION taskmq.maintain(p_now double precision, p_alone boolean, p_limit integer)
 RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     r taskmq.jobs;
     v_changed text[] := '{}';
@@ -81,7 +82,8 @@ END $$;
 -- Take jobs out, or ask them to stop. The ids of those that were open.
 CREATE OR REPLACE FUNCTION taskmq.revoke(p_now double precision, p_ids text[], p_how integer, p_by text)
 RETURNS text[] LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     r record;
     v_running bigint[] := '{}';
@@ -130,7 +132,8 @@ END $$;
 -- Delete those of these jobs that are in a phase; how many there were.
 CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_phase integer)
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 BEGIN
     PERFORM taskmq.enter(true);
     PERFORM taskmq.announce('w', NULL, p_ids);
@@ -142,7 +145,8 @@ END $$;
 -- Delete what waits in a queue, and free its keys; how many there were.
 CREATE OR REPLACE FUNCTION taskmq.purge(p_now double precision, p_queue text)
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     v_seqs bigint[];
     v_ids text[];
@@ -168,7 +172,8 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.replay(
     p_now double precision, p_ids text[], p_new json, p_blob bytea
 ) RETURNS text[] LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     r taskmq.jobs;
     v_new json;
@@ -211,7 +216,8 @@ END $$;
 -- Parked jobs of these tasks, which are visible later, are visible now; how many.
 CREATE OR REPLACE FUNCTION taskmq.unpark(p_now double precision, p_tasks text[])
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     v_queues text[];
 BEGIN
@@ -232,7 +238,8 @@ END $$;
 -- Take back what a worker holds whose process has ended, if the registry still has this entry.
 CREATE OR REPLACE FUNCTION taskmq.reclaim_from(p_now double precision, p_worker text, p_record text)
 RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off AS $$
 DECLARE
     v_changed text[] := '{}';
     v_ended text[] := '{}';

@@ -1,0 +1,182 @@
+"""Round trips: one for each exchange, whatever its size; a bounded wait for the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from taskmq.clock import SystemClock
+from taskmq.codec import Payload
+from taskmq.envelope import Dependency, Envelope, Sealed, seal
+from taskmq.errors import TransportUnavailable
+from taskmq.ids import new_id
+from taskmq.limits import Limit
+from taskmq.records import Failure, JobFilter
+from taskmq.states import JobState
+from taskmq.transport import Ack, Delivery, Release, Reservation, RetryLater, Settlement
+from taskmq.transports.postgres import PostgresTransport, from_url
+
+FAILURE = Failure(type="builtins.ValueError", message='a\0b "c" \\ {d}')
+
+
+def job(**fields: object) -> Sealed:
+    given = {"v": 1, "id": new_id(), "task": "demo.task", "queue": "q", **fields}
+    return seal(Envelope(**given), limit=100_000)  # type: ignore[arg-type]
+
+
+def wanted(limit: int = 128, **fields: object) -> Reservation:
+    given = {"queues": {"q": 1}, "worker": "w", "lease": 60.0, "limit": limit, **fields}
+    return Reservation(**given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresTransport]:
+    store = from_url(postgres_url, clock=SystemClock())
+    store.database.prepare()
+    yield store
+    store.close()
+
+
+class Trips:
+    """Counts round trips."""
+
+    def __init__(self, store: PostgresTransport) -> None:
+        self._database = store.database
+        self._before = self._database.round_trips
+
+    def taken(self) -> int:
+        before, self._before = self._before, self._database.round_trips
+        return self._before - before
+
+
+def test_one_round_trip_whatever_the_size(store: PostgresTransport) -> None:
+    trips = Trips(store)
+    store.enqueue([job() for _ in range(512)])
+    assert trips.taken() == 1
+    done: list[Settlement] = []
+    for _ in range(4):
+        answer = store.exchange(done, wanted())
+        assert len(answer.deliveries) == 128
+        assert trips.taken() == 1
+        done = [Ack(delivery, Payload("json", b"1")) for delivery in answer.deliveries]
+    store.settle(done)
+    assert trips.taken() == 1
+
+
+def test_one_round_trip_for_every_kind_of_job_and_settlement(store: PostgresTransport) -> None:
+    trips = Trips(store)
+    first = job()
+    limits = (Limit("concurrency", "few", 20),)
+    others = [job(after=(Dependency(first.envelope.id),), limits=limits) for _ in range(30)]
+    store.enqueue([first, *others])
+    assert trips.taken() == 1
+    (delivery,) = store.exchange((), wanted()).deliveries
+    assert trips.taken() == 1
+    got = store.exchange([Ack(delivery)], wanted()).deliveries
+    assert len(got) == 20
+    assert trips.taken() == 1
+
+    def settle(number: int, held: Delivery) -> Settlement:
+        kinds = (Ack(held), Release(held), RetryLater(held, 0.0, FAILURE))
+        return kinds[number % 3]
+
+    got = store.exchange([settle(n, held) for n, held in enumerate(got)], wanted()).deliveries
+    assert len(got) == 20
+    assert trips.taken() == 1
+
+
+def test_times_are_the_servers_own(store: PostgresTransport, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        assert row is not None
+        sealed = job()
+        store.enqueue([sealed])
+        (record,) = store.get([sealed.envelope.id])
+        assert record is not None
+        assert record.enqueued_at >= row[0]
+
+
+def test_text_of_any_kind_travels(store: PostgresTransport) -> None:
+    name = 'a "quoted" \\ {name}, NULL, %s'
+    sealed = [job(queue=name), job(id=name, queue=name, task=name, workflow=name)]
+    assert [one.created for one in store.enqueue(sealed)] == [True, True]
+    got = store.reserve(wanted(queues={name: 1}, worker=name))
+    assert [(held.job_id, held.queue) for held in got][1] == (name, name)
+    store.settle([RetryLater(held, 0.0, FAILURE) for held in got])
+    (record,) = store.get([name])
+    assert record is not None
+    assert record.failure == FAILURE
+    assert record.history[0].detail == f"builtins.ValueError: {FAILURE.message}"
+
+
+def test_workers_claim_beside_each_other(store: PostgresTransport, postgres_url: str) -> None:
+    """What another transaction has claimed and not committed is skipped, not waited for."""
+    ids = [one.job_id for one in store.enqueue([job() for _ in range(4)])]
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT seq FROM taskmq.jobs WHERE phase = 2 ORDER BY seq LIMIT 2 FOR UPDATE")
+        got = store.reserve(wanted(10))
+        assert [held.job_id for held in got] == ids[2:]
+
+
+def test_server_that_does_not_answer_is_given_up(postgres_url: str) -> None:
+    store = from_url(f"{postgres_url}?timeout=0.5", clock=SystemClock())
+    store.database.prepare()
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE taskmq.jobs")
+        with pytest.raises(TransportUnavailable, match="cannot be reached"):
+            store.enqueue([job()])
+    assert len(store.enqueue([job()])) == 1
+    store.close()
+
+
+def test_lost_connection_is_noticed_before_the_next_call(
+    store: PostgresTransport, postgres_url: str
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        for pid in store.database.pids:
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+    assert len(store.enqueue([job()])) == 1
+
+
+def test_more_threads_than_connections_wait_for_each_other(postgres_url: str) -> None:
+    store = from_url(f"{postgres_url}?connections=2&timeout=30", clock=SystemClock())
+    store.database.prepare()
+    errors: list[Exception] = []
+
+    def produce() -> None:
+        try:
+            for _ in range(10):
+                store.enqueue([job()])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=produce) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+    assert store.stats(["q"])[0].ready == 80
+    assert len(store.database.pids) <= 2
+    store.close()
+
+
+def test_a_job_that_is_stored_within_a_transaction_meets_its_limit(
+    store: PostgresTransport, postgres_url: str
+) -> None:
+    """A limit that was stored after a worker has looked is kept all the same."""
+    limits = (Limit("concurrency", "one", 1),)
+    with psycopg.connect(postgres_url) as connection:
+        for _ in range(2):
+            store.enqueue_within([job(limits=limits)], connection)
+        store.enqueue([job()])
+        assert len(store.reserve(wanted(10))) == 1
+    assert len(store.reserve(wanted(10))) == 1
+    assert store.stats(["q"])[0].held == 1
+    assert {record.state for record in store.find(JobFilter())} == {
+        JobState.RUNNING,
+        JobState.QUEUED,
+    }
