@@ -118,8 +118,8 @@ def test_a_frozen_worker_of_any_pool_is_superseded_and_settles_nothing(
     frozen.send(signal.SIGTERM)
     assert frozen.wait() == 0
     assert job.get(DEADLINE) == second
-    assert superseded < LEASE + 1.0 + SLACK
     measured(superseded_after=superseded)
+    assert superseded < LEASE + 1.0 + SLACK
 
 
 def test_a_frozen_child_costs_the_others_nothing_and_its_own_job_can_be_ended(fleet: Any) -> None:
