@@ -39,7 +39,7 @@ def under_ci() -> bool:
 
 def pytest_configure() -> None:
     """A developer's own settings never decide an outcome; two busy cores break no deadline."""
-    for name in [each for each in os.environ if each.startswith(("TASKMQ_", "CELERY_"))]:
+    for name in [each for each in os.environ if each.startswith(("TASKMQ_", "CELERY_", "PG"))]:
         del os.environ[name]
     hypothesis.settings.register_profile(
         "taskmq", deadline=None, derandomize=under_ci(), print_blob=True

@@ -68,6 +68,9 @@ def test_a_paused_server_accepts_and_does_not_answer(start_service: StartService
         redis.answers()
     redis.resume()
     assert redis.answers()
+    redis.pause()
+    redis.restart()
+    assert redis.cli("PING") == "PONG"
 
 
 def test_a_server_that_does_not_start_shows_the_end_of_its_log() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 import uuid
@@ -66,14 +65,8 @@ class RabbitMQ(Service):
         cookie.chmod(0o400)
 
     def environment(self) -> dict[str, str]:
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("RABBITMQ_", "ERL_"))
-        }
-        return inherited | {
+        return super().environment() | {
             "HOME": str(self.folder),
-            "LANG": "C.UTF-8",
             "ERL_EPMD_ADDRESS": HOST,
             "ERL_EPMD_PORT": str(self.place.ports["epmd"]),
             # Without it the script stays and hands on signals: the node is our own child.
@@ -97,7 +90,7 @@ class RabbitMQ(Service):
 
     def _start_port_mapper(self) -> None:
         """In the foreground and before the node, which would leave behind one that nobody ends."""
-        self.launch("epmd", [find_program("epmd")], self.environment())
+        self.launch("epmd", [find_program("epmd")])
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
@@ -114,7 +107,7 @@ class RabbitMQ(Service):
     def ctl(self, *arguments: str) -> str:
         """What rabbitmqctl prints. It takes seconds: `evaluate` takes milliseconds."""
         command: list[str | Path] = [find_program("rabbitmqctl"), "--quiet", *arguments]
-        return self.run(*command, environment=self.environment()).rstrip("\n")
+        return self.run(*command).rstrip("\n")
 
     def evaluate(self, expression: str) -> str:
         """The value of Erlang expressions in the node: ``evaluate("node()")``.
@@ -126,7 +119,7 @@ class RabbitMQ(Service):
         flags = ["-n", NODE, "-h", caller, "-c", COOKIE, "-e"]
         command: list[str | Path] = [find_program("erl_call"), *flags]
         request = f"{expression}.\n"
-        answer = self.run(*command, environment=self.environment(), request=request)
+        answer = self.run(*command, request=request)
         if not answer.startswith("{ok, "):
             raise ServiceError(f"{self} could not evaluate {expression}: {answer}")
         return answer[len("{ok, ") : -1]

@@ -30,6 +30,9 @@ STOP_SECONDS = 30.0
 # The process id is on disk before the server's program runs, so that the guard knows it.
 LAUNCH = 'echo $$ >"$0" || exit 1; exec "$@"'
 
+# Variables that the servers and their clients read.
+SETTINGS = ("ERL_", "PG", "RABBITMQ_", "REDISCLI_")
+
 S = TypeVar("S", bound="Service")
 
 
@@ -100,7 +103,10 @@ class Service:
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
-        return dict(os.environ)
+        """For the server and its clients: without anybody's settings for them, in English."""
+        inherited = os.environ.items()
+        clean = {name: value for name, value in inherited if not name.startswith(SETTINGS)}
+        return clean | {"LC_ALL": "C.UTF-8"}
 
     def answers(self) -> bool:
         """Whether a client could work now; an `OSError` says no as well."""
@@ -154,7 +160,7 @@ class Service:
             if not self._is_prepared:
                 self.prepare()
                 self._is_prepared = True
-            self.launch("main", self.command(), self.environment())
+            self.launch("main", self.command())
             self.wait_until_ready()
         except BaseException:
             self.kill()
@@ -166,6 +172,8 @@ class Service:
         process = self._processes.get("main")
         if process is not None and process.poll() is None:
             process.send_signal(self.stop_signal)
+            # One that is paused would never know.
+            self.resume()
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -226,9 +234,7 @@ class Service:
 
     # For the kinds of servers.
 
-    def launch(
-        self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]
-    ) -> None:
+    def launch(self, name: str, command: Sequence[str | Path]) -> None:
         """Start one process of the server, known by `name`."""
         arguments = ["/bin/sh", "-c", LAUNCH, self._pid_path(name), *command]
         with self.log_path.open("ab") as log:
@@ -237,29 +243,27 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=self.environment(),
                 cwd=self.folder,
                 start_new_session=True,
             )
 
-    def run(
-        self,
-        *command: str | Path,
-        environment: Mapping[str, str] | None = None,
-        request: str = "",
-    ) -> str:
+    def run(self, *command: str | Path, request: str = "") -> str:
         """Run a program to its end and give its output. Raises `ServiceError` when it fails."""
-        done = subprocess.run(
-            command,
-            input=request,
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd="/",
-            timeout=START_SECONDS,
-        )
+        program = Path(command[0]).name
+        try:
+            done = subprocess.run(
+                command,
+                input=request,
+                capture_output=True,
+                text=True,
+                env=self.environment(),
+                cwd="/",
+                timeout=START_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise self._error(f"kept {program} waiting for {START_SECONDS:.0f} s") from None
         if done.returncode:
-            program = Path(command[0]).name
             raise self._error(f"{program} failed: {(done.stderr or done.stdout).strip()}")
         return done.stdout
 
