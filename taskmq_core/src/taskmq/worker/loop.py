@@ -45,8 +45,8 @@ FOREVER = float("inf")
 BEHIND = "the jobs before it take long"
 CUT_SHORT = "the worker stops, and it takes too long"
 CLEARING_UP = 1.0
-"""Seconds of the shutdown timeout for giving back what runs, and for the end of the process, so that
-it is kept as a whole, on a busy machine too."""
+"""Seconds of the shutdown timeout for giving back what runs, and for the end of the process: so it
+is kept as a whole, on a busy machine too."""
 PAST_DUE = 0.01
 """Seconds to wait if the store says that something was due already."""
 
