@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -16,7 +16,6 @@ from tests.servers import Run, StartService
 AWKWARD = "se:/"
 TOP = Path(__file__).parents[2]
 OWNER = """
-import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +29,13 @@ time.sleep(300)
 """
 
 
-def wait_until_gone(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while path.exists():
-        assert time.monotonic() < deadline, f"{path} is still there"
-        time.sleep(0.02)
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, even where nobody collects orphans."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
 
 
 def test_redis_keeps_port_and_folder_over_a_kill(start_service: StartService) -> None:
@@ -112,8 +113,9 @@ def test_servers_and_folder_go_with_an_owner_that_is_killed() -> None:
         assert owner.stdout is not None
         lines = [owner.stdout.readline().decode().strip() for _ in range(3)]
         owner.kill()
-    for path in (f"/proc/{lines[0]}", f"/proc/{lines[1]}", lines[2]):
-        wait_until_gone(Path(path))
+    for pid in map(int, lines[:2]):
+        services.wait_until(partial(is_gone, pid), f"{pid} ends")
+    services.wait_until(lambda: not Path(lines[2]).exists(), "the folder goes")
 
 
 def test_the_processes_of_a_run_share_one_server(require_server: Callable[[str], Path]) -> None:
@@ -126,6 +128,6 @@ def test_the_processes_of_a_run_share_one_server(require_server: Callable[[str],
         first.cli("SET", "key", "shared")
         assert second.cli("GET", "key") == "shared"
         owner.kill()
-    wait_until_gone(first.folder.parent)
+    services.wait_until(lambda: not first.folder.parent.exists(), "the folder goes")
     with pytest.raises(OSError, match="refused"):
         first.answers()

@@ -22,7 +22,7 @@ from .proxy import Proxy, Way
 from .rabbitmq import RabbitMQ
 from .redis import Redis
 from .sentinel import SentinelSet
-from .service import Place, Service, ServiceError
+from .service import Place, Service, ServiceError, free_port
 from .standby import Standby
 
 __all__ = [
@@ -43,5 +43,6 @@ __all__ = [
     "Standby",
     "Way",
     "find_program",
+    "free_port",
     "wait_until",
 ]
