@@ -15,7 +15,15 @@ from taskmq.plugins import open_transport
 from taskmq.records import Failure
 from taskmq.states import JobState
 from taskmq.testing import FakeClock
-from taskmq.transport import Ack, Delivery, Release, Reservation, RetryLater, Transport
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Delivery,
+    Release,
+    Reservation,
+    RetryLater,
+    Transport,
+)
 
 ONE = Limit("concurrency", "one")
 SLOW = Limit("rate", "slow", 1, per=8.0)
@@ -35,8 +43,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> I
     transport.close()
 
 
-def job(name: str, queue: str = "q", *, after: str | None = None, **fields: Any) -> Sealed:
-    needed = () if after is None else (Dependency(after),)
+def job(name: str, queue: str = "q", *, after: str = "", **fields: Any) -> Sealed:
+    needed = tuple(map(Dependency, after.split()))
     args = msgspec.Raw(b"[]")
     envelope = Envelope(v=1, id=name, task="t", queue=queue, args=args, after=needed, **fields)
     return seal(envelope, 1 << 20)
@@ -78,6 +86,21 @@ def test_maintenance_expires_a_job_and_an_overdue_one_that_waits_for_it(
     clock.advance(10)
     assert store.maintain().expired == 2
     assert states(store, "j1", "j2") == [JobState.EXPIRED, JobState.EXPIRED]
+
+
+@pytest.mark.parametrize("after", ["dead done", "done dead"])
+def test_what_is_skipped_at_once_knows_what_had_succeeded_when_it_waits_again(
+    store: Transport, after: str
+) -> None:
+    store.enqueue([job("dead"), job("done")])
+    dead, done = store.reserve(wanted("q"))
+    store.settle([DeadLetter(dead, "error", FAILED), Ack(done)])
+    store.enqueue([job("j1", after=after)])
+    assert states(store, "j1") == [JobState.SKIPPED]
+    store.replay(["dead"], {})
+    assert states(store, "j1") == [JobState.WAITING]
+    store.settle([Ack(delivery) for delivery in store.reserve(wanted("q"))])
+    assert ids(store.reserve(wanted("q"))) == ["j1"]
 
 
 # -- limits --------------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ def link(store: Store, added: Iterable[Job], now: float) -> None:
             store.dependents.setdefault(dependency, []).append(job.id)
     ended = _Ended()
     for job in waiting:
-        if job.state is JobState.WAITING:  # not skipped with one of this batch
-            for dependency in job.edges:
-                _tell(store, store.jobs[dependency], job, ended, now)
-            _walk(store, ended, now)
+        # All of them, also once it is skipped because of one: it may wait again.
+        for dependency in job.edges:
+            _tell(store, store.jobs[dependency], job, ended, now)
+        _walk(store, ended, now)
 
 
 def spread(store: Store, jobs: Iterable[Job], now: float, result: Payload | None = None) -> None:
@@ -94,7 +94,7 @@ def _walk(store: Store, ended: _Ended, now: float) -> None:
 
 def _tell(store: Store, job: Job, dependent: Job, ended: _Ended, now: float) -> None:
     """A dependent is new: this one may have ended before."""
-    if job.state in TERMINAL and dependent.state is JobState.WAITING:
+    if job.state in TERMINAL and not dependent.edges[job.id].met:
         _take(store, job, job.result, dependent, dependent.edges[job.id], ended, now)
 
 
