@@ -46,6 +46,7 @@ from .transport import Enqueued, TransactionalProducer, Transport
 
 if TYPE_CHECKING:
     from .payloads import Offload, PayloadStore
+    from .schedule import Schedule
 
 __all__ = ["App", "task"]
 
@@ -89,6 +90,8 @@ class App:
         """What it has from outside: see `load_plugins`."""
         self.codecs = CodecRegistry(self.config.serializer, self.plugins.make_codec)
         self.emitter = Emitter()
+        self.schedules: list[Schedule] = []
+        """What is to run at which instants; see `schedule`."""
         self.hooks: list[WorkerHook] = []
         """Told of every worker of this app, before the worker's own hook."""
         self.dead_letters = DeadLetterBox(self)
@@ -263,6 +266,23 @@ class App:
         else:
             self._configured_sink = JsonLinesSink(getattr(sys, where))
         self.add_sink(self._configured_sink)
+
+    # -- schedules ---------------------------------------------------------------------------
+
+    def schedule(self, *schedules: Schedule) -> None:
+        """Run tasks when they are due, wherever a worker or ``taskmq beat`` runs. Raises
+        `ConfigError` for a name that is taken.
+
+        >>> app.schedule(cron("shop.report", "0 9 * * *"), every("shop.clean_up", seconds=300))
+        """
+        names = {schedule.name for schedule in self.schedules}
+        for schedule in schedules:
+            if schedule.name in names:
+                raise ConfigError(
+                    f"there are two schedules {schedule.name!r}: give one of them another name="
+                )
+            names.add(schedule.name)
+            self.schedules.append(schedule)
 
     # -- submitting --------------------------------------------------------------------------
 

@@ -1,0 +1,171 @@
+"""Looking at schedules, and changing them while schedulers run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+import msgspec
+
+from taskmq.app import App
+from taskmq.checks import nearest
+from taskmq.errors import ConfigError
+from taskmq.schedule import Schedule
+
+from .book import Book, Entry, Journal, Page
+from .tick import call_of, run_now
+
+__all__ = ["ScheduleInfo", "Schedules"]
+
+UTC = timezone.utc
+TRIES = 10
+"""How often a change is tried that others come in between of."""
+
+
+class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is stored. ``entry`` is ``None`` if it cannot be read: ``broken`` says
+    why. ``next_run`` is ``None`` for one that is paused, disabled or over."""
+
+    name: str
+    entry: Entry | None
+    journal: Journal | None
+    next_run: datetime | None = None
+    broken: str = ""
+
+
+class Schedules:
+    """The schedules of an app's store. Changes take effect within a second, in whatever process
+    leads. Methods raise `TransportError`, and `ConfigError` for a name that there is not.
+
+    >>> schedules = Schedules(app)
+    >>> schedules.add(every("shop.clean_up", seconds=60), by="ann")
+    >>> schedules.pause("shop.clean_up", by="ann")
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._book = Book(app.transport)
+
+    def all(self, names: Sequence[str] | None = None) -> list[ScheduleInfo]:
+        """Every schedule, by name."""
+        journals = self._book.journals(names)
+        now = datetime.fromtimestamp(self._app.clock.now(), UTC)
+        found = []
+        for page in self._book.pages(names):
+            following = None
+            if page.entry is not None and page.entry.is_active:
+                following = page.entry.schedule.next_after(now)
+            found.append(
+                ScheduleInfo(
+                    name=page.name,
+                    entry=page.entry,
+                    journal=journals[page.name][0] if page.name in journals else None,
+                    next_run=following,
+                    broken=page.broken,
+                )
+            )
+        return found
+
+    def get(self, name: str) -> ScheduleInfo:
+        """One of them."""
+        found = self.all([name])
+        if not found:
+            raise self._unknown(name)
+        return found[0]
+
+    def upcoming(self, name: str, count: int = 10) -> list[datetime]:
+        """Its next instants, whether it is paused or not; fewer if there are no more."""
+        entry = self._readable(self._page(name))
+        instant: datetime | None = datetime.fromtimestamp(self._app.clock.now(), UTC)
+        found: list[datetime] = []
+        while len(found) < count and instant is not None:
+            instant = entry.schedule.next_after(instant)
+            if instant is not None:
+                found.append(instant)
+        return found
+
+    def add(self, schedule: Schedule, *, by: str = "", replace: bool = False) -> None:
+        """Store a schedule that no program defines. Raises `ConfigError` if the name is taken,
+        unless ``replace`` is given, or if its task is not known here or does not take its
+        arguments."""
+        call = call_of(self._app, schedule, datetime.fromtimestamp(self._app.clock.now(), UTC))
+        self._app.seal(call, self._app.clock.now())
+        entry = Entry(schedule=schedule, origin="added", by=by, at=self._app.clock.now())
+        for _ in range(TRIES):
+            pages = self._book.pages([schedule.name])
+            if pages and not replace:
+                raise ConfigError(f"there is a schedule {schedule.name!r} already")
+            if self._book.write(schedule.name, entry, pages[0].revision if pages else None):
+                return
+        raise _contended(schedule.name)
+
+    def remove(self, name: str) -> None:
+        """Take one out. Raises `ConfigError` for one that a program defines, which would be back
+        with the next leader: pause it instead."""
+        for _ in range(TRIES):
+            page = self._page(name)
+            if page.entry is not None and page.entry.origin == "code":
+                raise ConfigError(
+                    f"schedule {name!r} is defined by the program; take it out there, or pause it"
+                )
+            if self._book.write(name, None, page.revision):
+                self._book.forget(name)
+                return
+        raise _contended(name)
+
+    def pause(self, name: str, *, by: str = "") -> bool:
+        """Let nothing of it be enqueued; false if it is paused already. What is due meanwhile is
+        a misfire when it is resumed."""
+        now = self._app.clock.now()
+        return self._change(
+            name,
+            lambda entry: (
+                None
+                if entry.paused_at is not None
+                else msgspec.structs.replace(entry, paused_by=by, paused_at=now)
+            ),
+        )
+
+    def resume(self, name: str) -> bool:
+        """Let it be enqueued again, also if it had disabled itself; false if it was not paused."""
+        return self._change(
+            name,
+            lambda entry: (
+                None
+                if entry.is_active
+                else msgspec.structs.replace(entry, paused_by="", paused_at=None, disabled="")
+            ),
+        )
+
+    def run(self, name: str) -> str:
+        """Enqueue a run now, beside those that are due, paused or not; the job's id."""
+        return run_now(self._app, self._readable(self._page(name)).schedule)
+
+    def _change(self, name: str, change: Callable[[Entry], Entry | None]) -> bool:
+        for _ in range(TRIES):
+            page = self._page(name)
+            entry = change(self._readable(page))
+            if entry is None:
+                return False
+            if self._book.write(name, entry, page.revision):
+                return True
+        raise _contended(name)
+
+    def _page(self, name: str) -> Page:
+        pages = self._book.pages([name])
+        if not pages:
+            raise self._unknown(name)
+        return pages[0]
+
+    def _readable(self, page: Page) -> Entry:
+        if page.entry is None:
+            raise ConfigError(f"schedule {page.name!r}: {page.broken}")
+        return page.entry
+
+    def _unknown(self, name: str) -> ConfigError:
+        names = [page.name for page in self._book.pages()]
+        return ConfigError(f"there is no schedule {name!r}{nearest(name, names)}")
+
+
+def _contended(name: str) -> ConfigError:
+    return ConfigError(f"schedule {name!r} is changed by others all the time; try again")
