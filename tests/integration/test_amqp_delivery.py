@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import pytest
 from kombu.connection import Connection
 
+from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.errors import SchemaMismatch
 from taskmq.ids import new_id
 from taskmq.plugins import open_transport
 from taskmq.records import Failure
+from taskmq.testing.wrapper import TransportWrapper
 from taskmq.transport import (
     Ack,
     DeadLetter,
@@ -25,8 +28,10 @@ from taskmq.transport import (
     RetryLater,
     Transport,
 )
+from taskmq.transports.amqp.options import parse
 from taskmq.transports.amqp.transport import AmqpTransport
 
+R = TypeVar("R")
 DEADLINE = 30.0
 Open = Callable[..., AmqpTransport]
 
@@ -333,3 +338,34 @@ def test_a_child_process_makes_its_own_connections(open_amqp: Open) -> None:
     transport.enqueue([job()])
     take(transport, 1)
     assert transport.stats(["q"])[0].running == 1
+
+
+class Counting(TransportWrapper):
+    """A state store that counts what it is asked."""
+
+    calls = 0
+
+    def around(self, operation: str, call: Callable[[], R]) -> R:
+        self.calls += 1
+        return call()
+
+
+def test_an_exchange_of_any_size_is_one_step_of_the_store(
+    rabbitmq_url: str, tmp_path: Path, open_amqp: Open
+) -> None:
+    """Where the messages have come already: 128 jobs are settled and 128 reserved in one call."""
+    producer = open_amqp()
+    url = f"{rabbitmq_url}?patience=5&state=sqlite:///{tmp_path}/jobs.db"
+    clock = SystemClock()
+    counting = Counting(open_transport(f"sqlite:///{tmp_path}/jobs.db", clock=clock))
+    with closing(AmqpTransport(parse(url), counting, clock)) as worker:
+        producer.enqueue([job() for _ in range(128)])
+        taken = take(worker, 128)
+        assert not worker.reserve(wanted(128))  # and waits for more
+        producer.enqueue([job() for _ in range(128)])
+        wait_for(lambda: worker.has_arrived(["q"]) == 128, "all messages")
+        counting.calls = 0
+        answer = worker.exchange([Ack(each) for each in taken], wanted(128))
+        assert (len(answer.settled), len(answer.deliveries)) == (128, 128)
+        assert counting.calls == 1
+        assert worker.deliveries.directly == 0

@@ -1,10 +1,10 @@
 """Receiving notices: one thread, with a connection of its own, for all exchanges of a transport.
 
 *Credit.* A queue is consumed while an exchange has room for its jobs, with a prefetch of that room
-(rounded up to a power of two, so that it changes seldom). The broker sends no more than that until
-they are acknowledged. When an exchange has got all it wanted and none follows at once, or when
-arrivals lie here unclaimed, the queue is not consumed any more. They go back to the broker, where
-others get them.
+(rounded up to a power of two, so that it changes seldom; twice that for many). The broker sends no
+more than that until they are acknowledged. When an exchange has got all it wanted and none follows
+at once, or when arrivals lie here unclaimed, the queue is not consumed any more. They go back to
+the broker, where others get them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ __all__ = ["Consumer"]
 logger = logging.getLogger("taskmq.amqp")
 
 MOST_CREDIT = 1024
+BATCH = 16
+"""From this room on the jobs are short, and the next batch is to come while one is claimed."""
 LINGER = 0.05
 """Seconds for which the credit stays after an exchange that got all it wanted: the next is near."""
 UNCLAIMED = 1.0
@@ -42,8 +44,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a connection is tried again: doubled each time, half of it at random."""
 UNTIL_READY, UNTIL_CONSUMED = 2.0, 0.2
 """Seconds for which an exchange waits for the first connection, and for a queue to be consumed."""
-AFTER_SOME, IN_ALL = 0.15, 2.5
-"""Shares of ``patience``: for the next arrival after some have come, and for all together."""
+FIRST, AFTER_SOME, IN_ALL = 5, 0.15, 2.5
+"""Shares of ``patience``: for the first arrival of a connection, for the next one after some have
+come, and for all together."""
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Consumer:
         self._bell = (-1, -1)
         self._stop = threading.Event()
         self._starting = True  # no connection has come about or failed yet
+        self._has_heard = False  # anything on this connection
         self._quiet = False  # the broker was silent although the store had something
         self._wrong: TransportError | None = None
         self._demand: dict[str, Demand] = {}
@@ -93,6 +97,8 @@ class Consumer:
         Raises `SchemaMismatch` where the broker has such a queue with other properties.
         """
         credit = min(MOST_CREDIT, 1 << (room - 1).bit_length())
+        if room >= BATCH:
+            credit *= 2
         is_new = False
         with self.shelf.changed:
             for queue in queues:
@@ -130,6 +136,9 @@ class Consumer:
         if not self.is_up or self._quiet:
             return self.shelf.count(queues) > 0
         patience = self._broker.options.patience
+        if not self._has_heard:  # of a new connection the first message takes longer
+            patience *= FIRST
+            self._has_heard = True
         silence = patience * AFTER_SOME if some else patience
         has_arrivals = self.shelf.wait(queues, count, silence, patience * IN_ALL)
         self._quiet = not has_arrivals
@@ -213,7 +222,7 @@ class Consumer:
         """What had arrived comes again, to whoever is connected then."""
         link, self._link = self._link, None
         with self.shelf.changed:
-            self.is_up = self._starting = self._quiet = False
+            self.is_up = self._starting = self._quiet = self._has_heard = False
             self._consumed.clear()
             self._acks.clear()
             self.shelf.clear()
@@ -260,7 +269,7 @@ class Consumer:
         if self._broker.is_amqp:
             self._tags.received(tag)
         self.shelf.put(Arrival(notice, tag, self._number))
-        self._quiet = False
+        self._quiet, self._has_heard = False, True
         with self.shelf.changed:
             demand = self._demand.get(queue)
             if demand is not None and demand.stand_down_at is None:

@@ -159,6 +159,10 @@ class AmqpTransport:
             self._listeners.add(listener)
         return listener
 
+    def has_arrived(self, queues: Sequence[str]) -> int:
+        """How many messages for these queues are here and wait for an exchange."""
+        return self._consumer.shelf.count(queues)
+
     def _left(self, listener: AmqpListener) -> None:
         with self._lock:
             self._listeners.discard(listener)
