@@ -16,7 +16,7 @@ __all__ = ["FAILURES", "translate"]
 FAILURES = (driver.RedisError, driver.RedisClusterException, OSError)
 """Everything that the driver raises."""
 
-PERMISSIONS = "~{namespace}:* &{namespace}:* +@read +@write +@connection +@pubsub +@scripting"
+PERMISSIONS = "~{namespace}:* &{namespace}:* +@read +@write +@connection +@pubsub +@scripting +time"
 TEMPORARY = {
     "READONLY": "is a replica, which cannot be written to (a failover is under way, or the URL "
     "names the wrong server)",
@@ -46,7 +46,8 @@ def translate(error: Exception, where: str, namespace: str) -> TransportError:
             f"{where} has no memory left (maxmemory); nothing was written. Raise maxmemory, or "
             "let finished jobs go earlier (result_ttl)"
         )
-    if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
+    is_forbidden = text.startswith("NOPERM") or "user executing the script can't" in text
+    if is_forbidden or isinstance(error, driver.NoPermissionError):
         return _forbidden(text, where, namespace)
     if "unknown command" in text and "eval" in text.lower():
         return TransportError(

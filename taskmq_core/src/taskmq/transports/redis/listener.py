@@ -107,7 +107,7 @@ class Hub:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._bell = Bell()
+        self._bell: Bell | None = None  # until there is a thread
         self._changed = threading.Condition()
         self._listeners: defaultdict[bytes, set[RedisListener]] = defaultdict(set)
         self._confirmed: set[bytes] = set()
@@ -119,7 +119,6 @@ class Hub:
     def listen(self, channels: Iterable[str]) -> RedisListener:
         """A listener that is told of everything from now on. Raises `TransportUnavailable`."""
         if self._pid != os.getpid():
-            self._bell.close()
             self._begin()  # the thread and the connection are the parent's
         listener = RedisListener(channels, self._stop)
         deadline = time.monotonic() + PATIENCE
@@ -129,7 +128,7 @@ class Hub:
             self._failure = None
             if listener.channels:
                 self._run()
-                self._bell.ring()
+                self._ring()
             while not listener.channels <= self._confirmed:
                 left = deadline - time.monotonic()
                 refusal = self._refusal(left)
@@ -145,18 +144,24 @@ class Hub:
             return
         with self._changed:
             self._closed = True
-            self._bell.ring()
+            self._ring()
             thread = self._thread
         if thread is not None:
             thread.join(PATIENCE)
-        self._bell.close()
 
     # -- callers' side, with the lock --------------------------------------------------------
 
     def _run(self) -> None:
         if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._work, name="taskmq-redis", daemon=True)
+            self._bell = Bell()
+            self._thread = threading.Thread(
+                target=self._work, args=[self._bell], name="taskmq-redis", daemon=True
+            )
             self._thread.start()
+
+    def _ring(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
 
     def _refusal(self, left: float) -> TransportError | None:
         if self._failure is not None:
@@ -169,7 +174,7 @@ class Hub:
         if self._pid == os.getpid():
             with self._changed:
                 self._forget(listener)
-                self._bell.ring()
+                self._ring()
 
     def _forget(self, listener: RedisListener) -> None:
         for channel in listener.channels:
@@ -180,22 +185,23 @@ class Hub:
 
     # -- the thread --------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _work(self, bell: Bell) -> None:
         failures = 0
         while not self._closed:
             connection: AbstractConnection | None = None
             try:
                 connection = self._server.subscriber()
                 failures = 0
-                self._serve(connection)
+                self._serve(connection, bell)
             except FAILURES as error:
                 self._fail(error)
             finally:
                 if connection is not None:
                     connection.disconnect()
             if not self._closed:
-                self._rest(RECONNECT[min(failures, len(RECONNECT) - 1)])
+                self._rest(bell, RECONNECT[min(failures, len(RECONNECT) - 1)])
                 failures += 1
+        bell.close()
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
@@ -207,24 +213,24 @@ class Hub:
         for listener in everybody:
             listener.wake()
 
-    def _rest(self, seconds: float) -> None:
+    def _rest(self, bell: Bell, seconds: float) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(bell, selectors.EVENT_READ)
             selector.select(seconds)
-        self._bell.drain()
+        bell.drain()
 
-    def _serve(self, connection: AbstractConnection) -> None:
+    def _serve(self, connection: AbstractConnection, bell: Bell) -> None:
         """Pass on what arrives, until the connection breaks or the hub is closed."""
         heard, asked = time.monotonic(), False
         with selectors.DefaultSelector() as selector:
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(bell, selectors.EVENT_READ)
             selector.register(_socket_of(connection), selectors.EVENT_READ)
             while not self._closed:
                 self._subscribe(connection)
                 due = heard + QUIET + (PATIENCE if asked else 0.0)
                 ready = selector.select(max(0.0, due - time.monotonic()))
-                self._bell.drain()
-                if any(key.fileobj is not self._bell for key, _ in ready):
+                bell.drain()
+                if any(key.fileobj is not bell for key, _ in ready):
                     self._receive(connection)
                     heard, asked = time.monotonic(), False
                 elif time.monotonic() >= due:

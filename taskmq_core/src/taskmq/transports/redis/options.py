@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from taskmq.checks import nearest
 from taskmq.errors import ConfigError
@@ -15,7 +15,7 @@ __all__ = ["SCHEMES", "Address", "Options", "parse"]
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
 PORT, SENTINEL_PORT = 6379, 26379
 EXAMPLE = "redis://localhost:6379/0"
-SENTINEL_EXAMPLE = "redis+sentinel://host1:26379,host2:26379/mymaster"
+SENTINEL_EXAMPLE = "redis+sentinel://host1:26379,host2:26379/mymaster/0"
 NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 KNOWN = (
@@ -87,16 +87,18 @@ def parse(url: str) -> Options:
     login, _, places = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
     path = unquote(parts.path)
-    service = _service(url, path) if is_sentinel else None
+    service, _, database = path.strip("/").partition("/") if is_sentinel else ("", "", path)
+    if is_sentinel and not service:
+        raise ConfigError(f"{_shown(url)} names no service; write {SENTINEL_EXAMPLE}")
     if is_unix and not path.strip("/"):
         raise ConfigError(f"{_shown(url)} names no socket; write unix:///run/redis.sock")
     options = Options(
         addresses=_addresses(url, places, SENTINEL_PORT if is_sentinel else PORT),
         unix_socket=path if is_unix else None,
-        service=service,
+        service=service or None,
         cluster=cluster,
         tls=scheme.startswith("rediss"),
-        db=_db(url, given, parts, is_sentinel or is_unix),
+        db=_db(url, given.get("db") or ("" if is_unix else database.strip("/"))),
         username=unquote(username) or None,
         password=unquote(password) or None,
         sentinel_username=given.get("sentinel_username"),
@@ -140,15 +142,8 @@ def _addresses(url: str, places: str, port: int) -> tuple[Address, ...]:
         raise ConfigError(f"{_shown(url)}: {error}; write e.g. {EXAMPLE}") from None
 
 
-def _service(url: str, path: str) -> str:
-    service = path.strip("/")
-    if not service or "/" in service:
-        raise ConfigError(f"{_shown(url)} names no service; write {SENTINEL_EXAMPLE}")
-    return service
-
-
-def _db(url: str, given: dict[str, str], parts: SplitResult, path_is_taken: bool) -> int:
-    text = given.get("db") or ("" if path_is_taken else parts.path.strip("/")) or "0"
+def _db(url: str, text: str) -> int:
+    text = text or "0"
     if not text.isascii() or not text.isdigit():
         raise ConfigError(f"{_shown(url)}: the database must be a number, got {text!r}")
     return int(text)

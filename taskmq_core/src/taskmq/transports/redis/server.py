@@ -37,6 +37,9 @@ class Server:
         self.namespace = options.namespace
         self.prefix = f"{{{options.namespace}}}:"
         self._key = self.name("jobs")
+        # A key that never is: while a cluster moves the slot to another node, some keys are on each,
+        # and a script that names one that is not there is refused as a whole, to be tried again.
+        self._missing = self.name("none")
         self._link = open_link(options, self._key)
         self._checked = False
         self._checking = threading.Lock()
@@ -47,13 +50,14 @@ class Server:
 
     def run(self, command: str, arguments: Arguments) -> Any:
         """Run a script: one round trip. Raises `TransportError`."""
-        wanted, packed = script(command), encode(arguments)
+        wanted, keys = script(command), ("2", self._key, self._missing)
+        packed = encode(arguments)
         self._check()
         try:
             try:
-                return self._link.call("EVALSHA", wanted.sha, "1", self._key, packed)
+                return self._link.call("EVALSHA", wanted.sha, *keys, packed)
             except NoScriptError:  # a new server, or one that has restarted
-                return self._link.call("EVAL", wanted.source, "1", self._key, packed)
+                return self._link.call("EVAL", wanted.source, *keys, packed)
         except FAILURES as error:
             raise self.translated(error) from error
 

@@ -30,7 +30,7 @@ end
 
 -- A server whose memory is full refuses what may need more, unless a script has begun to write: so
 -- that jobs can still be done and settled then, this begins with a write that needs none.
-call('DEL', PREFIX .. 'none')
+call('DEL', KEYS[2])
 
 local answer = {settled = ARGS.settlements and Settle.all(ARGS.settlements)}
 local wanted = ARGS.reservation

@@ -1,7 +1,7 @@
 -- The time, the names of keys, and writes that are gathered: one command for many values.
 --
--- KEYS[1] is "{namespace}:jobs"; every other key begins alike and is in the same slot. ARGV[1] is
--- a map in MessagePack. Nothing is written before Store.write or Store.commit is called, so that a
+-- KEYS[1] is "{namespace}:jobs"; every other key begins alike and is in the same slot. KEYS[2] is
+-- one that never is. ARGV[1] is a map in MessagePack. Nothing is written before Store.write or Store.commit is called, so that a
 -- refused call has changed nothing.
 
 local PREFIX = string.sub(KEYS[1], 1, -5)
