@@ -188,9 +188,11 @@ def test_connections_that_cannot_be(app: App, url: str, tmp_path: Path) -> None:
     note = app.tasks["demo.note"]
     with pytest.raises(ConfigError, match="must be a database connection"):
         note.submit(1, connection=object())
-    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
-        with pytest.raises(ConfigError, match="must lead to the store's"):
-            note.submit(1, connection=other)
+    with (
+        closing(sqlite3.connect(tmp_path / "other.db")) as other,
+        pytest.raises(ConfigError, match="must lead to the store's"),
+    ):
+        note.submit(1, connection=other)
     assert depth(app) == 0
 
 

@@ -12,6 +12,7 @@ import random
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -69,6 +70,7 @@ class Database:
 
     def _begin(self) -> None:
         self._idle: list[Connection] = []
+        self._finalizer = weakref.finalize(self, _close_all, self._idle)
         self._free = threading.BoundedSemaphore(self.options.connections)
         self._checking = threading.Lock()
         self._checked = False
@@ -124,8 +126,7 @@ class Database:
     def close(self) -> None:
         """Close the connections. Closing twice is allowed."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._finalizer()
 
     def _with_connection(self, work: Callable[..., R], *values: object) -> R:
         free = self._free
@@ -193,13 +194,18 @@ class Database:
     # -- fork.ForkAware ----------------------------------------------------------------------
 
     def after_fork_in_child(self) -> None:
-        # The driver does not say goodbye over a socket of another process.
+        self._finalizer.detach()  # a goodbye here would end the parent's sessions
         _abandoned.append(self._idle)
         self._begin()
 
 
 _abandoned: list[list[Connection]] = []
 """Connections of a parent process, in its child."""
+
+
+def _close_all(idle: list[Connection]) -> None:
+    while idle:
+        idle.pop().close()
 
 
 def _execute(connection: Connection, query: str, values: Values, patience: float | None) -> Rows:

@@ -71,7 +71,7 @@ BEGIN
         ), skipped AS (
             UPDATE taskmq.jobs SET
                 phase = 5, state = 'SKIPPED', finished_at = p_now, due_at = p_now + result_ttl
-            WHERE phase = 0 AND seq IN (SELECT seq FROM lost)
+            WHERE phase = 0 AND seq = ANY (ARRAY(SELECT seq FROM lost WHERE seq IS NOT NULL))
             RETURNING id
         )
         SELECT array_agg(id) INTO v_new FROM skipped;
@@ -90,7 +90,9 @@ BEGIN
         WITH restored AS (
             UPDATE taskmq.jobs SET phase = 0, state = 'WAITING', finished_at = NULL, due_at = NULL
             WHERE phase = 5 AND state = 'SKIPPED'
-            AND seq IN (SELECT child FROM taskmq.edges WHERE NOT met AND parent = ANY (v_level))
+            AND seq = ANY (ARRAY(
+                SELECT child FROM taskmq.edges WHERE NOT met AND parent = ANY (v_level)
+            ))
             AND NOT EXISTS (
                 SELECT 1
                 FROM taskmq.edges AS other
