@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from taskmq.plugins import open_transport
-from taskmq.transport import RetryLater
+from taskmq.transport import Ack, Delegate, RetryLater
 
 TASKMQ_PLUGIN_API = 1  # the version of the interface that this was written for
 
@@ -55,6 +55,9 @@ class ZipTransport:
     def enqueue(self, sealed):
         return self._inner.enqueue([_zipped(one) for one in sealed])
 
+    def enqueue_within(self, sealed, connection):
+        return self._inner.enqueue_within([_zipped(one) for one in sealed], connection)
+
     def replay(self, job_ids, envelopes):
         return self._inner.replay(job_ids, {id: _zipped(one) for id, one in envelopes.items()})
 
@@ -82,8 +85,14 @@ def _zipped(sealed):
 
 
 def _with_zipped(settlement):
+    """A settlement may bring envelopes along: another one for its job, or further jobs."""
     if isinstance(settlement, RetryLater) and settlement.envelope is not None:
         return msgspec.structs.replace(settlement, envelope=_zipped(settlement.envelope))
+    if isinstance(settlement, Ack) and settlement.spawn:
+        spawn = [_zipped(one) for one in settlement.spawn]
+        return msgspec.structs.replace(settlement, spawn=spawn)
+    if isinstance(settlement, Delegate):
+        return msgspec.structs.replace(settlement, jobs=[_zipped(one) for one in settlement.jobs])
     return settlement
 
 

@@ -20,7 +20,7 @@ from .codec import SKIPPED, Payload
 from .envelope import Envelope, load
 from .errors import MessageError, TransportError
 from .flow import key_of
-from .transport import Ack, DeadLetter, Delivery, Expire, Nack, Revoke, Settlement
+from .transport import Ack, DeadLetter, Delegate, Delivery, Expire, Nack, Revoke, Settlement
 
 if TYPE_CHECKING:
     from .app import App
@@ -85,7 +85,8 @@ class Dedup:
     def close(self, settlement: Settlement, envelope: Envelope, *, lost: bool = False) -> None:
         """After a run: keep the claim for the window, for the next attempt, or give it up. Before
         the settlement is stored: a crash in between repeats the run, but loses none. ``lost``: its
-        lease is, so that another worker has the job and decides of anything but a success.
+        lease is, so that another worker has the job and decides of anything but a success. A job
+        that has delegated its work has done its own.
 
         Never raises on account of the store; the claim ends by itself then.
         """
@@ -135,7 +136,7 @@ class Dedup:
         delivery = settlement.delivery
         with self._lock:
             try:
-                if isinstance(settlement, Ack):
+                if isinstance(settlement, (Ack, Delegate)):
                     self._acquire(delivery, envelope, envelope.dedup_ttl)
                 elif _is_final(settlement, envelope):
                     self._app.transport.surrender(_name(envelope), delivery.job_id)

@@ -415,8 +415,8 @@ class Executor:
         if self._offload is None or not isinstance(settlement, Ack) or settlement.result is None:
             return settlement
         job_id = settlement.delivery.job_id
-        stored = self._offload.send_result(job_id, settlement.result, handed_over=envelope.feeds)
-        return Ack(settlement.delivery, stored)
+        stored = self._offload.send_result(job_id, settlement.result, envelope.workflow)
+        return msgspec.structs.replace(settlement, result=stored)
 
     def _on_raise(
         self,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from taskmq.errors import PayloadUnavailable
 
-from .names import is_name
+from .names import is_name, shard_of
 from .stored import StoredPayload
 
 __all__ = ["FilePayloadStore"]
@@ -84,7 +84,7 @@ class FilePayloadStore:
     def _path(self, name: str) -> Path:
         if not is_name(name):
             raise PayloadUnavailable(f"{name!r} is no name of a payload")
-        return self._folder / name[-2:] / name  # 256 folders: none grows too large
+        return self._folder / shard_of(name) / name
 
     def __repr__(self) -> str:
         return f"file://{self._folder}"

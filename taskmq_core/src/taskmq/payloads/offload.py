@@ -70,7 +70,9 @@ class Offload:
             return envelope
         mark = fingerprint(envelope).hex() if envelope.key is not None else ""
         data = _encode(_Arguments(envelope.args, envelope.kwargs))
-        reference = self._put(envelope.id, Kind.ARGUMENTS, data, envelope.codec, mark)
+        digest = hashlib.sha256(data).hexdigest()
+        name = name_of(envelope.id, Kind.ARGUMENTS, digest)
+        reference = self._put(name, digest, data, envelope.codec, mark)
         return msgspec.structs.replace(
             envelope,
             codec=OFFLOADED,
@@ -99,17 +101,18 @@ class Offload:
 
     # -- results -------------------------------------------------------------------------------
 
-    def send_result(self, job_id: str, payload: Payload, *, handed_over: bool) -> Payload:
-        """A reference to a result, if that is large; ``handed_over`` if other jobs get it too.
+    def send_result(self, job_id: str, payload: Payload, workflow: str | None = None) -> Payload:
+        """A reference to a result, if that is large.
 
         Where the payload store does not work, the result stays in the job store: the task has run,
         and running it again would not help.
         """
         if self.above is None or len(payload.data) <= self.above:
             return payload
-        kind = Kind.HANDED_OVER if handed_over else Kind.RESULT
+        digest = hashlib.sha256(payload.data).hexdigest()
         try:
-            reference = self._put(job_id, kind, payload.data, payload.codec)
+            name = name_of(job_id, Kind.RESULT, digest, workflow)
+            reference = self._put(name, digest, payload.data, payload.codec)
         except (EncodeError, PayloadUnavailable) as error:
             logger.warning("the result of job %s stays in the job store: %s", job_id, error)
             return payload
@@ -125,9 +128,7 @@ class Offload:
 
     # -- both ----------------------------------------------------------------------------------
 
-    def _put(self, job_id: str, kind: Kind, data: bytes, codec: str, mark: str = "") -> Reference:
-        digest = hashlib.sha256(data).hexdigest()
-        name = name_of(job_id, kind, digest)
+    def _put(self, name: str, digest: str, data: bytes, codec: str, mark: str = "") -> Reference:
         self.store.put(name, data)
         return Reference(name=name, size=len(data), sha256=digest, codec=codec, fingerprint=mark)
 

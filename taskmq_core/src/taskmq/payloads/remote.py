@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from taskmq.errors import ConfigError, PayloadUnavailable
 
-from .names import is_name
+from .names import is_name, shard_of
 from .stored import StoredPayload
 
 __all__ = ["FsspecPayloadStore"]
@@ -45,8 +45,9 @@ class FsspecPayloadStore:
         fs, root = self._open()
 
         def write() -> None:
-            fs.makedirs(f"{root}/{name[-2:]}", exist_ok=True)
-            fs.pipe_file(self._path(root, name), data)
+            path = self._path(root, name)
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            fs.pipe_file(path, data)
 
         self._do(write)
 
@@ -90,7 +91,7 @@ class FsspecPayloadStore:
     def _path(self, root: str, name: str) -> str:
         if not is_name(name):
             raise PayloadUnavailable(f"{name!r} is no name of a payload")
-        return f"{root}/{name[-2:]}/{name}"
+        return f"{root}/{shard_of(name)}/{name}"
 
     def _do(self, call: Callable[[], R]) -> R:
         try:

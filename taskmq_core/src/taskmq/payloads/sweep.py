@@ -1,7 +1,9 @@
 """Taking out what no job refers to any more.
 
 A payload belongs to a job, by its name. While the job store knows the job, in whatever state, its
-payloads stay. A result that was handed to other jobs stays too while one of these may still run.
+payloads stay. A result may have been given to others, which outlive its job: to jobs that depended
+on it, to one that had delegated its work. So it stays too while its workflow has any job left,
+while a job that may run depends on it, and while it is the result of any job.
 """
 
 from __future__ import annotations
@@ -13,24 +15,19 @@ import msgspec
 
 from taskmq.envelope import load
 from taskmq.errors import ConfigError, MessageError
-from taskmq.records import JobFilter
+from taskmq.records import JobFilter, JobRecord
+from taskmq.references import OFFLOADED, load_reference
 from taskmq.states import JobState
 from taskmq.transport import Transport
 
-from .names import Kind, job_of, kind_of
+from .names import Kind, job_of, kind_of, workflow_of
 from .store import PayloadStore, StoredPayload
 
 __all__ = ["SweepReport", "sweep"]
 
 PAGE = 500
-MAY_RUN = (
-    JobState.WAITING,
-    JobState.QUEUED,
-    JobState.RUNNING,
-    JobState.RETRYING,
-    JobState.FAILED,  # may be replayed
-    JobState.SKIPPED,  # waits again if what it depended on is replayed
-)
+RUN_NO_MORE = frozenset({JobState.SUCCEEDED, JobState.EXPIRED, JobState.REVOKED})
+"""All others may run, dead letters and skipped jobs after a replay."""
 LEAST_AGE = 60.0
 
 
@@ -55,7 +52,8 @@ def sweep(
     limit: int = 10_000,
     dry_run: bool = False,
 ) -> SweepReport:
-    """Delete up to ``limit`` payloads of jobs that the job store does not know.
+    """Delete up to ``limit`` payloads that no job refers to. If there are such results, it reads
+    all jobs of the store once, page by page.
 
     ``older_than`` seconds protect what a producer has just stored and not yet submitted: it must
     exceed the longest time between the two, which includes the waiting for a full queue. The
@@ -64,71 +62,84 @@ def sweep(
     """
     if older_than < LEAST_AGE:
         raise ConfigError(f"older_than must be at least {LEAST_AGE:g} seconds, got {older_than!r}")
-    young = kept = deleted = size = looked_at = 0
-    handed_over: list[StoredPayload] = []
+    young = kept = looked_at = 0
+    garbage: list[StoredPayload] = []
     left = iter(store.stored())
-    while deleted + len(handed_over) < limit and (page := list(islice(left, PAGE))):
+    while len(garbage) < limit and (page := list(islice(left, PAGE))):
         looked_at += len(page)
         old = [each for each in page if each.at is not None and each.at <= now - older_than]
         young += len(page) - len(old)
-        gone = list(_without_job(transport, old))
+        gone = _without_job(transport, old)
         kept += len(old) - len(gone)
-        handed_over += [each for each in gone if kind_of(each.name) is Kind.HANDED_OVER]
-        garbage = [each for each in gone if kind_of(each.name) is not Kind.HANDED_OVER]
-        _delete(store, garbage, dry_run)
-        deleted += len(garbage)
-        size += sum(each.size for each in garbage)
-    if handed_over:
-        wanted = _depended_on(transport)
-        garbage = [
-            each for each in handed_over if wanted is not None and job_of(each.name) not in wanted
-        ]
-        _delete(store, garbage, dry_run)
-        kept += len(handed_over) - len(garbage)
-        deleted += len(garbage)
-        size += sum(each.size for each in garbage)
+        garbage += gone
+    cut = len(garbage) > limit
+    garbage = garbage[:limit]
+    used = _still_used(transport, [each for each in garbage if _is_result(each)])
+    kept += len(used)
+    garbage = [each for each in garbage if each.name not in used]
+    if garbage and not dry_run:
+        store.delete([each.name for each in garbage])
     return SweepReport(
         looked_at=looked_at,
         young=young,
         kept=kept,
-        deleted=deleted,
-        size=size,
-        complete=next(left, None) is None,
+        deleted=len(garbage),
+        size=sum(each.size for each in garbage),
+        complete=not cut and next(left, None) is None,
     )
 
 
-def _without_job(
-    transport: Transport, payloads: Sequence[StoredPayload]
-) -> Iterator[StoredPayload]:
+def _is_result(payload: StoredPayload) -> bool:
+    return kind_of(payload.name) is Kind.RESULT
+
+
+def _without_job(transport: Transport, payloads: Sequence[StoredPayload]) -> list[StoredPayload]:
     ids = list({job_of(each.name) for each in payloads})
     records = transport.get(ids) if ids else []
     known = {job_id for job_id, record in zip(ids, records, strict=True) if record is not None}
-    return (each for each in payloads if job_of(each.name) not in known)
+    return [each for each in payloads if job_of(each.name) not in known]
 
 
-def _depended_on(transport: Transport) -> set[str] | None:
-    """Every job that one which may run waits for, or waited for; ``None`` if that cannot be said
-    this time. Asked after it was seen that these are gone: no new job can come to depend on
-    them."""
-    wanted: set[str] = set()
+def _still_used(transport: Transport, results: Sequence[StoredPayload]) -> set[str]:
+    """The names of results of gone jobs that others may have. It is asked after it was seen that
+    the jobs are gone: nothing new can come to depend on them."""
+    if not results:
+        return set()
+    alive = {
+        workflow: bool(transport.find(JobFilter(workflow=workflow, limit=1)))
+        for workflow in {workflow_of(each.name) for each in results}
+        if workflow is not None
+    }
+    used = {each.name for each in results if alive.get(workflow_of(each.name) or "")}
+    jobs: set[str] = set()
+    names: set[str] = set()
     after: str | None = None
-    while True:
-        page = transport.find(JobFilter(states=MAY_RUN, after=after, limit=PAGE))
-        if not page:
-            # Nothing follows a job that was deleted meanwhile: then this is no end.
-            return wanted if after is None or transport.get([after])[0] is not None else None
+    while page := transport.find(JobFilter(after=after, limit=PAGE)):
         for record in page:
-            wanted.update(_dependencies(record.envelope))
+            jobs.update(_dependencies(record))
+            names.update(_own_result(record))
         after = page[-1].id
+    if after is not None and transport.get([after])[0] is None:
+        # Nothing follows a job that was deleted meanwhile: this may not have been the end.
+        return {each.name for each in results}
+    return used | {each.name for each in results if each.name in names or job_of(each.name) in jobs}
 
 
-def _dependencies(envelope: bytes) -> Iterator[str]:
+def _dependencies(record: JobRecord) -> Iterator[str]:
+    """The jobs whose results one that may run has, or will have."""
+    if record.state in RUN_NO_MORE:
+        return
+    if record.delegated_to is not None:
+        yield record.delegated_to
     try:
-        return (dependency.job for dependency in load(envelope).after)
+        yield from (dependency.job for dependency in load(record.envelope).after)
     except MessageError:
-        return iter(())  # nobody can run it
+        return  # nobody can run it
 
 
-def _delete(store: PayloadStore, garbage: Sequence[StoredPayload], dry_run: bool) -> None:
-    if garbage and not dry_run:
-        store.delete([each.name for each in garbage])
+def _own_result(record: JobRecord) -> Iterator[str]:
+    if record.result is not None and record.result.codec == OFFLOADED:
+        try:
+            yield load_reference(record.result.data).name
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
