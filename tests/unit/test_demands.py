@@ -104,6 +104,14 @@ def test_jobs_that_wait_for_others_need_dependencies() -> None:
         app.submit(replace(task.call(), after=(Dependency("x"),)))
 
 
+def test_conditions_of_workflows_need_workflows() -> None:
+    app = app_on(poor("workflows"))
+    task = app.task(name="t")(_nothing)
+    app.submit(task.call())
+    with pytest.raises(ConfigError, match="a job of 't' has run_if or fail_fast"):
+        app.submit(replace(task.call(), fail_fast=True))
+
+
 def test_what_the_program_does_not_use_is_not_asked_for() -> None:
     app = app_on(poor(*(set(CAPABILITIES) - {"wakeups"})))
     task = app.task(name="t")(_nothing)

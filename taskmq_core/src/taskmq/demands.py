@@ -57,7 +57,7 @@ def refuse_program(
 
 def refuse_jobs(batch: Sequence[Sealed], store: str, has: Capabilities) -> None:
     """Raises `ConfigError` for the first job that needs what the store lacks."""
-    if has.limits and has.capacity and has.fair_turns and has.dependencies:
+    if has.limits and has.capacity and has.fair_turns and has.dependencies and has.workflows:
         return
     _refuse(_of_jobs(batch), store, has)
 
@@ -96,6 +96,8 @@ def _of_jobs(batch: Sequence[Sealed]) -> Iterator[Need]:
             yield f"{job} has a fair_key", "fair_turns"
         if one.envelope.after:
             yield f"{job} waits for other jobs", "dependencies"
+        if one.envelope.run_if != "succeeded" or one.envelope.fail_fast:
+            yield f"{job} has run_if or fail_fast", "workflows"
         if one.capacity is not None:
             yield f"queue {one.envelope.queue!r} has a capacity", "capacity"
 
