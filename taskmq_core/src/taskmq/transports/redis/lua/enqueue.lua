@@ -86,6 +86,7 @@ end
 local count = #ARGS.entries
 -- The first write: a server whose memory is full refuses it, and the script ends.
 local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
+if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
 local wrong, keys = accept()
 if wrong then return refuse(wrong) end
 for name, key in pairs(keys) do

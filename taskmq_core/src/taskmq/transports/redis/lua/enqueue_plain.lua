@@ -26,6 +26,7 @@ end
 
 -- The first write: a server whose memory is full refuses it, and the script ends.
 local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
+if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
 local places = cmsgpack.pack('enqueued_at', NOW, 'visible_at')
 local now, seq_name = cmsgpack.pack(NOW), cmsgpack.pack('seq')
 local jobs, envelopes, order, queues, others, planned = {}, {}, {}, {}, {}, {}
