@@ -59,7 +59,14 @@ BUILT_IN = {
     "amqps": "taskmq.transports.amqp",
     "kombu+": "taskmq.transports.amqp",  # with the scheme of any broker that kombu knows
     "memory": "taskmq.transports.memory",
+    "postgres": "taskmq.transports.postgres",
+    "postgresql": "taskmq.transports.postgres",
+    "redis": "taskmq.transports.redis",
+    "redis+sentinel": "taskmq.transports.redis",
+    "rediss": "taskmq.transports.redis",
+    "rediss+sentinel": "taskmq.transports.redis",
     "sqlite": "taskmq.transports.sqlite",
+    "unix": "taskmq.transports.redis",
 }
 
 

@@ -37,8 +37,8 @@ class Server:
         self.namespace = options.namespace
         self.prefix = f"{{{options.namespace}}}:"
         self._key = self.name("jobs")
-        # A key that never is. While a cluster moves the slot to another node, some keys are on each:
-        # a script that names one that is not there is refused as a whole, to be tried again.
+        # A key that never is. While a cluster moves the slot elsewhere, a script that names a key
+        # which is not there is refused as a whole: some of the others may be on the other node.
         self._missing = self.name("none")
         self._link = open_link(options, self._key)
         self._checked = False
