@@ -10,12 +10,14 @@ import time
 import pytest
 
 from taskmq.errors import ConfigError
+from taskmq.limits import Limit
 from taskmq.records import JobFilter
 from taskmq.states import Event
 from taskmq.testing import FakeClock
 from taskmq.testing.conformance import Subject
+from taskmq.testing.conformance.subject import LEASE
 from taskmq.transport import Ack, Release, Transport
-from taskmq.transports.memory import MemoryTransport, from_url
+from taskmq.transports.memory import MemoryTransport, from_url, reserve
 from taskmq.transports.memory.ordered import Ordered
 
 
@@ -88,6 +90,25 @@ def test_hundred_thousand_jobs_are_no_burden() -> None:
         subject.clock.advance(1_010)
     assert subject.transport.stats() == []
     assert time.process_time() - started < 30
+
+
+def test_many_jobs_that_fall_due_at_once_are_made_ready_bit_by_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each exchange sees to some, and says that there is more to do at once."""
+    monkeypatch.setattr(reserve, "PROMOTED_AT_ONCE", 10)
+    subject = _subject()
+    limits = (Limit("concurrency", "k", 1),)
+    ids = subject.add_many(35, eta=subject.clock.now() + 5, limits=limits)
+    subject.clock.advance(9)
+    now = subject.clock.now()
+    answers = [subject.exchange(limit=5) for _ in range(4)]
+    assert [len(answer.deliveries) for answer in answers] == [1, 0, 0, 0]
+    assert [answer.next_due_at for answer in answers[:3]] == [now] * 3
+    assert answers[3].next_due_at == now + LEASE
+    assert subject.transport.stats(["q"])[0].held == 34
+    subject.done(Ack(answers[0].deliveries[0]))
+    assert subject.take().job_id == ids[1]
 
 
 def test_reservations_given_back_leave_nothing_behind() -> None:

@@ -24,6 +24,7 @@ class FairIndex:
         self.served: defaultdict[Line, dict[str, int]] = defaultdict(dict)
         self.turns: defaultdict[tuple[Line, str], list[tuple[int, str]]] = defaultdict(list)
         """Heaps, the last turn first; with entries of jobs that are gone."""
+        self._forgotten: dict[Line, int] = {}  # up to which present
 
     def enter(self, job: Job) -> None:
         """Remember the turn of a job."""
@@ -32,10 +33,12 @@ class FairIndex:
             heapq.heappush(self.turns[line, job.turn.key], (-job.turn.rank, job.id))
 
     def forget_served(self) -> None:
-        """Drop what makes no difference any more."""
-        for line, served in self.served.items():
-            present = self.present[line]
-            self.served[line] = {key: end for key, end in served.items() if end > present}
+        """Drop what makes no difference any more, where that may have become more."""
+        for line, present in self.present.items():
+            if self._forgotten.get(line) != present:
+                served = self.served[line]
+                self.served[line] = {key: end for key, end in served.items() if end > present}
+                self._forgotten[line] = present
 
 
 class MemoryFairBooks:

@@ -35,6 +35,11 @@ __all__ = [
 ]
 
 
+PROMOTED_AT_ONCE = 5_000
+"""How many due jobs of a queue one exchange makes ready, and perhaps holds behind a limit: some
+50 ms, for which others have to wait. What is left makes `Exchange.next_due_at` the present."""
+
+
 def respect_pauses(store: Store, wanted: Reservation) -> Reservation:
     """The same, with a quota of 0 for the queues that are paused."""
     if not store.paused:
@@ -49,7 +54,7 @@ def tidy(store: Store, queues: Iterable[str], now: float) -> list[Dropped]:
     for queue in queues:
         dropped += dropped_of(reclaim(store, queue, now))
     dropped += dropped_of(drop_expired(store, queues, now))
-    store.promote(queues, now)
+    store.promote(queues, now, PROMOTED_AT_ONCE)
     return dropped
 
 

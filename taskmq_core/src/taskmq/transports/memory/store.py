@@ -173,10 +173,10 @@ class Store:
         line = self.lanes[job.queue].ready.get(job.priority)
         return line is not None and job.id in line
 
-    def promote(self, queues: Iterable[str], now: float) -> None:
-        """Make due jobs ready."""
+    def promote(self, queues: Iterable[str], now: float, limit: int | None = None) -> None:
+        """Make due jobs ready: all of them, or the first ``limit`` of each queue."""
         for queue in queues:
-            for job_id in self.lanes[queue].delayed.due(now):
+            for job_id in self.lanes[queue].delayed.due(now, limit):
                 self.lanes[queue].place(self.jobs[job_id], now)
 
     def _place(self, job: Job, now: float) -> None:

@@ -124,12 +124,13 @@ class MemoryTransport:
         dropped = tidy(store, queues, now)
         refill(store, now)
         deliveries = reserve(store, self._turns, reservation, now)
-        due = [store.lanes[queue].next_due_at() for queue in queues]
+        dues = (store.lanes[queue].next_due_at() for queue in queues)
+        due = min((at for at in dues if at is not None), default=None)
         return Exchange(
             settled=settled,
             deliveries=deliveries,
             dropped=dropped,
-            next_due_at=min((at for at in due if at is not None), default=None),
+            next_due_at=None if due is None else max(due, now),
             waiting_priority=top_priority(store, open_queues(reservation, deliveries)),
         )
 

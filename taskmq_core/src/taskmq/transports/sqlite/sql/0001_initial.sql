@@ -170,6 +170,8 @@ CREATE TABLE served (
     PRIMARY KEY (queue, priority, key)
 ) WITHOUT ROWID;
 
+CREATE INDEX served_over ON served (queue, priority, ends);
+
 CREATE TABLE workers (
     id TEXT PRIMARY KEY,
     record TEXT NOT NULL  -- JSON of records.WorkerRecord

@@ -47,6 +47,8 @@ DELETE FROM turns WHERE seq = ?;
 
 -- name: forget_served
 -- Drop what makes no difference any more.
-DELETE FROM served WHERE ends <= (
-    SELECT present FROM lines WHERE lines.queue = served.queue AND lines.priority = served.priority
+DELETE FROM served WHERE (queue, priority, key) IN (
+    SELECT over.queue, over.priority, over.key
+    FROM lines CROSS JOIN served AS over
+    ON over.queue = lines.queue AND over.priority = lines.priority AND over.ends <= lines.present
 );
