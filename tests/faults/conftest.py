@@ -33,7 +33,19 @@ def sqlite(request: pytest.FixtureRequest) -> str:
     return f"sqlite:///{folder}/jobs.db?busy_timeout=0.2"
 
 
-STORES: dict[str, Callable[[pytest.FixtureRequest], str]] = {"sqlite": sqlite}
+def redis(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue("redis_url"))
+
+
+def postgres(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue("postgres_url"))
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest], str]] = {
+    "sqlite": sqlite,
+    "redis": redis,
+    "postgres": postgres,
+}
 """By name: what gives the URL of a store that nobody has used yet. It may ask for fixtures."""
 
 
