@@ -172,16 +172,31 @@ def test_what_is_put_back_comes_first() -> None:
     assert names(shelf.take(["q"], 3)) == ["a", "b", "c"]
 
 
-def test_waiting_ends_with_enough_arrivals_or_with_silence() -> None:
+def wait(shelf: Shelf, count: int, *, first: float = 60.0, next_: float = 60.0) -> bool:
+    return shelf.wait(["q"], count, first=first, next_=next_, longest=60.0)
+
+
+def test_waiting_ends_with_enough_arrivals() -> None:
     shelf = Shelf()
-    assert not shelf.wait(["q"], 1, 0.01, 0.05)
     shelf.put(arrival("a"))
-    assert shelf.wait(["q"], 1, 60.0, 60.0)
-    thread = threading.Timer(0.01, lambda: shelf.put(arrival("b")))
-    thread.start()
-    assert shelf.wait(["q"], 2, 60.0, 60.0)
-    thread.join()
-    assert shelf.wait(["q"], 3, 0.01, 0.05)
+    assert wait(shelf, 1)
+    more = [threading.Timer(0.01, shelf.put, [arrival(name)]) for name in "bc"]
+    for timer in more:
+        timer.start()
+    assert wait(shelf, 3)
+    for timer in more:
+        timer.join()
+    assert shelf.count(["q"]) == 3
+
+
+def test_waiting_ends_with_silence() -> None:
+    shelf = Shelf()
+    assert not wait(shelf, 1, first=0.01)
+    first = threading.Timer(0.01, lambda: shelf.put(arrival("a")))
+    first.start()
+    assert wait(shelf, 5, next_=0.01)
+    first.join()
+    assert wait(shelf, 5, next_=0.01)
 
 
 def test_early_notices_come_when_they_are_due() -> None:

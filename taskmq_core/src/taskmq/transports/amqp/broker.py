@@ -110,6 +110,29 @@ def _check_known(options: Options) -> None:
         ) from error
 
 
+class Reader:
+    """Reads from a socket what is there, and gives it out in pieces: py-amqp asks for some ten
+    bytes at a time, nine times a message."""
+
+    SIZE = 65_536
+
+    def __init__(self, recv: Callable[[int], bytes]) -> None:
+        self._recv = recv
+        self._data = b""
+        self._start = 0
+
+    def __call__(self, count: int) -> bytes:
+        if self._start == len(self._data):
+            self._data, self._start = self._recv(self.SIZE), 0
+        piece = self._data[self._start : self._start + count]
+        self._start += len(piece)
+        return piece
+
+    def __bool__(self) -> bool:
+        """Whether something is left."""
+        return self._start < len(self._data)
+
+
 class Link:
     """An open connection and its channel."""
 
@@ -118,8 +141,10 @@ class Link:
         self._kombu = connection
         self._transport = connection.transport
         self._raw = self._transport.establish_connection()
+        self._reader: Reader | None = None
         if is_amqp:
             self._socket.settimeout(timeout)  # of every answer that is waited for
+            self._read_ahead()
         try:
             self.channel = self._transport.create_channel(self._raw)
         except BaseException:
@@ -200,8 +225,15 @@ class Link:
     def _socket(self) -> Any:
         return self._raw.transport.sock
 
+    def _read_ahead(self) -> None:
+        stream = self._raw.transport
+        if callable(getattr(stream, "_quick_recv", None)):  # else it is slower, no more
+            stream._quick_recv = self._reader = Reader(stream._quick_recv)
+
     def _has_pending(self) -> bool:
-        """Whether TLS has read more than was asked for."""
+        """Whether more was read than was asked for, by us or by TLS."""
+        if self._reader:
+            return True
         pending = getattr(self._socket, "pending", None)
         return pending is not None and pending() > 0
 

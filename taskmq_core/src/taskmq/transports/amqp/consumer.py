@@ -139,8 +139,13 @@ class Consumer:
         if not self._has_heard:  # of a new connection the first message takes longer
             patience *= FIRST
             self._has_heard = True
-        silence = patience * AFTER_SOME if some else patience
-        has_arrivals = self.shelf.wait(queues, count, silence, patience * IN_ALL)
+        has_arrivals = self.shelf.wait(
+            queues,
+            count,
+            first=patience * AFTER_SOME if some else patience,
+            next_=self._broker.options.patience * AFTER_SOME,
+            longest=patience * IN_ALL,
+        )
         self._quiet = not has_arrivals
         return has_arrivals
 

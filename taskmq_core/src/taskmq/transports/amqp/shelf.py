@@ -28,11 +28,14 @@ class Shelf:
         self.changed = threading.Condition()
         """Notified of arrivals; the consumer's too, for what it tells those who wait for them."""
         self._arrivals: dict[str, deque[Arrival]] = {}
+        self._missing = 0  # until enough have come for the one who waits
 
     def put(self, arrival: Arrival) -> None:
         with self.changed:
             self._arrivals.setdefault(arrival.notice.queue, deque()).append(arrival)
-            self.changed.notify_all()
+            self._missing -= 1
+            if self._missing == 0:  # not for each one: that would switch threads every time
+                self.changed.notify_all()
 
     def put_back(self, arrivals: Sequence[Arrival]) -> None:
         """They come first next time, in this order."""
@@ -64,18 +67,23 @@ class Shelf:
         with self.changed:
             return sum(len(self._arrivals.get(queue, ())) for queue in queues)
 
-    def wait(self, queues: Sequence[str], count: int, silence: float, longest: float) -> bool:
-        """Wait for ``count`` arrivals, but no longer than ``silence`` seconds for the next one and
-        ``longest`` in all; whether there are any."""
+    def wait(
+        self, queues: Sequence[str], count: int, *, first: float, next_: float, longest: float
+    ) -> bool:
+        """Wait for ``count`` arrivals, but no longer than ``first`` seconds for the first one,
+        ``next_`` (or twice that) without a further one, and ``longest`` in all; whether there are
+        any."""
         ends = time.monotonic() + longest
         with self.changed:
             before = self.count(queues)
             while before < count:
-                left = min(silence, ends - time.monotonic())
-                if left <= 0 or not self.changed.wait(left):
+                left = min(next_ if before else first, ends - time.monotonic())
+                if left <= 0:
                     break
+                self._missing = count - before if before else 1
+                self.changed.wait(left)
                 now = self.count(queues)
                 if now <= before:
-                    break  # notified of something else: the consumer has no connection any more
+                    break  # silence, or the consumer has no connection any more
                 before = now
             return before > 0
