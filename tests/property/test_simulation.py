@@ -32,10 +32,10 @@ STEPS = 150
 # -- 20,000 schedules in `make test`; others by the environment ---------------------------------
 SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "20000"))
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
-SHORT, LONG = 12, 300
+SHORT, LONG = 10, 300
 """Steps of a schedule. Short ones differ most for their cost; long ones get deep."""
 CHUNK = 500
-ON_SQLITE = 10
+ON_SQLITE = 6
 """Of a chunk. They cost ten times as much."""
 DEEP = 4
 
@@ -69,10 +69,11 @@ def test_no_long_schedule_breaks_a_rule(transport: str) -> None:
     nothing_is_wrong(range(FIRST, FIRST + DEEP), transport, LONG)
 
 
+@pytest.mark.no_cover
 def test_everything_that_should_happen_does() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(1000, 1040):
-        text = "\n".join(line.text for line in simulate(seed, LONG).journal.lines)
+    for seed in range(1000, 1080):
+        text = "\n".join(line.text for line in simulate(seed, STEPS).journal.lines)
         seen.update({event: text.count(event) for event in EVENTS})
     assert [event for event in EVENTS if not seen[event]] == []
 

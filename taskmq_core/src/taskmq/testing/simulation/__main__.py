@@ -80,7 +80,7 @@ def _schedule(text: str) -> Schedule:
 
 
 def _run_many(options: argparse.Namespace) -> int:
-    progress = Progress(options.seeds, sys.stderr if sys.stderr.isatty() else None)
+    progress = Progress(options.seeds, sys.stderr)
     campaign = Campaign(options.steps, options.transport, options.jobs)
     failed = campaign.run(range(options.first, options.first + options.seeds), progress)
     if failed is not None:

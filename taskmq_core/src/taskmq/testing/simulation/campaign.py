@@ -16,7 +16,7 @@ __all__ = ["Campaign", "Progress"]
 
 CHUNK = 20
 """Seeds that a process gets at once."""
-TELL_EVERY = 5.0
+TELL_EVERY = 10.0
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class Crew:
             self.step()
             return
         worker = self._world.draw.choice(workers)
-        self._let_go_on(worker, at_most=self._world.draw.randint(0, 2))
+        self._let_go_on(worker, at_most=self._world.draw.randint(0, 3))
 
     def finish_slots(self) -> None:
         """All of it, one after the other."""
@@ -196,8 +196,8 @@ class Crew:
 
     def tick(self) -> None:
         """Leases and heartbeats have a thread of their own: also while a task runs."""
-        if self.alive:
-            self._any().tick()
+        for worker in list(self.alive):
+            worker.tick()
 
     def give_back(self) -> None:
         if self.alive:

@@ -40,9 +40,9 @@ class People:
 
     def revoke(self) -> None:
         world = self._world
-        running = world.some_job(JobState.RUNNING) if world.chance(0.5) else []
+        running = world.some_job(JobState.RUNNING) if world.chance(0.7) else []
         by = self._draw.choice(("", "ann@desk", "bob@desk"))
-        self._store.revoke(running or world.some_job(), terminate=world.chance(0.4), by=by)
+        self._store.revoke(running or world.some_job(), terminate=world.chance(0.5), by=by)
 
     def revoke_this(self, job_id: str) -> None:
         """While it runs."""

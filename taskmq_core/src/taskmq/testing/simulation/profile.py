@@ -76,6 +76,15 @@ ENDINGS_OF: Mapping[PoolKind, frozenset[str]] = {
 of a child."""
 
 
+POOLS: tuple[tuple[PoolKind, ...], ...] = (
+    ("solo",),
+    ("asyncio",),
+    ("processes",),
+    ("solo", "processes"),
+    ("asyncio", "processes"),
+)
+
+
 @dataclass(frozen=True)
 class QueueKind:
     """What the jobs of one queue bring along."""
@@ -129,7 +138,7 @@ class Profile:
         """The one that a seed gives."""
         return cls(
             workers=draw.randint(1, 4),
-            pools=draw.choice((("solo",), ("asyncio",), ("processes",), ("solo", "processes"))),
+            pools=draw.choice(POOLS),
             slots=draw.randint(1, 4),
             prefetch=draw.choice((None, None, None, 3)),
             quota=draw.choice((None, None, None, 1, 2)),

@@ -124,8 +124,10 @@ class SteppedWorker:
         return finished
 
     def tick(self) -> None:
-        """What its other threads do every so often."""
+        """What its other threads do every so often. They check more often than they renew, and what
+        was not there at the last check is not looked at."""
         self._session.keeper.renew()
+        self._session.keeper.check()
         self._session.keeper.check()
         self._session.heartbeat.beat()
 

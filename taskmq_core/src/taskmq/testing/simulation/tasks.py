@@ -160,7 +160,7 @@ class Tasks:
         context = current_task()
         self.begins(context.delivery)
         while await self._is_interrupted():
-            if not self._world.chance(0.2):
+            if not self._world.chance(0.3):
                 raise asyncio.CancelledError
             name = self._ledger.name(context.delivery)
             self._journal.add(self.worker.name, f"does not let {name} be cancelled")

@@ -90,6 +90,8 @@ class Workload:
             "after": self._dependencies(candidates),
             "enqueued_at": now,
         }
+        if draw.random() < 0.3:
+            fields["timeout"] = draw.choice((0.5, 5.0))
         if draw.random() < 0.2:
             fields["eta"] = now + draw.uniform(0.0, 60.0)
         if draw.random() < 0.3:
