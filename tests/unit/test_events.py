@@ -50,7 +50,7 @@ def test_each_event_has_a_name_of_its_own() -> None:
         for kind in kinds
         if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
     ]
-    assert len(tags) == len(set(tags)) == 13
+    assert len(tags) == len(set(tags)) == 14
     assert {tag.partition(".")[0] for tag in tags} == {"task", "queue", "worker", "transport"}
 
 

@@ -14,6 +14,7 @@ from taskmq import logs
 from taskmq.events import (
     Event,
     JobDeferred,
+    JobDelegated,
     JobDropped,
     JobFailed,
     JobReleased,
@@ -134,6 +135,11 @@ def test_color_only_where_it_is_wanted() -> None:
             "parked, this worker cannot run it: unknown_task",
         ),
         (JobDeferred(**BY, reason="deferred", parked=False), "INFO", "given back for later"),
+        (
+            JobDelegated(**BY, attempt=1, to="J2"),
+            "INFO",
+            "waits for job J2, whose result is to be its own",
+        ),
         (JobDropped(**ABOUT, reason="revoked"), "WARNING", "dropped: revoked"),
     ],
 )

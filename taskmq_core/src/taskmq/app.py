@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from .backpressure import enqueue_or_wait
+from .builtin import builtin_tasks
 from .call import Call, instant
 from .checks import nearest
 from .clock import Clock, SystemClock
@@ -85,7 +86,7 @@ class App:
     ) -> None:
         self.config = config or Config.from_env()
         self.clock: Clock = clock or SystemClock()
-        self.tasks = Registry()
+        self.tasks = Registry(builtin_tasks(self))
         self.plugins = Plugins()
         """What it has from outside: see `load_plugins`."""
         self.codecs = CodecRegistry(self.config.serializer, self.plugins.make_codec)
@@ -381,7 +382,9 @@ class App:
             result_ttl=_or(options.result_ttl, _or(policy.result_ttl, config.result_ttl)),
             feeds=call.feeds,
             after=call.after,
+            run_if=call.run_if,
             workflow=call.workflow,
+            fail_fast=call.fail_fast,
             limits=limits,
             fair=fair,
             dedup=dedup,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, get_args
 
 from .checks import (
     Check,
@@ -21,14 +21,23 @@ from .checks import (
     text,
     text_map,
 )
-from .envelope import AckPolicy, Dependency
+from .envelope import AckPolicy, Dependency, RunIf
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from .result import Result
     from .tasks import Task
 
-__all__ = ["NO_OPTIONS", "Call", "Options", "When", "instant"]
+__all__ = [
+    "NO_OPTIONS",
+    "Call",
+    "Expandable",
+    "Extension",
+    "Options",
+    "Replacement",
+    "When",
+    "instant",
+]
 
 R = TypeVar("R")
 When = Union[float, datetime.timedelta, datetime.datetime]  # noqa: UP007  # evaluated on 3.10
@@ -138,6 +147,31 @@ OPTION_NAMES = frozenset(f.name for f in fields(Options))
 NO_OPTIONS = Options()
 
 
+class Expandable(Protocol):
+    """Several calls that give one result: a workflow."""
+
+    def expand(self, workflow: str) -> tuple[Sequence[Call[Any]], str]:
+        """The calls, with ids, as part of a workflow; and the id of the one that gives the
+        result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Returned by a task (`TaskContext.replace`): its result is that of the job ``to``."""
+
+    calls: tuple[Call[Any], ...]
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Returned by a task (`TaskContext.extend`): ``result`` is its result, and whoever waits for
+    it waits for these calls, too."""
+
+    calls: tuple[Call[Any], ...]
+    result: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[R]):
     """A task with arguments and options, ready to be submitted. Immutable.
@@ -150,7 +184,9 @@ class Call(Generic[R]):
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     with_: Options = NO_OPTIONS
     after: tuple[Dependency, ...] = ()
+    run_if: RunIf = "succeeded"
     workflow: str | None = None
+    fail_fast: bool = False
     feeds: bool = False
 
     def options(self, **options: Any) -> Call[R]:

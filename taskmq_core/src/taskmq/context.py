@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .call import Call, Expandable, Extension, Replacement
 from .clock import Clock
 from .envelope import Envelope
 from .errors import JobCancelled, RetryJob, TaskmqError
+from .ids import new_id
 from .transport import Delivery
 
 if TYPE_CHECKING:
@@ -143,6 +146,30 @@ class TaskContext:
     def publish(self, task: Task[..., Any], *args: Any, **kwargs: Any) -> Result[Any]:
         """Submit another task, carrying this one's trace along."""
         return task.call(*args, **kwargs).options(trace=dict(self.trace)).submit()
+
+    def replace(self, work: Expandable) -> Replacement:
+        """To be returned: ``return ctx.replace(workflow)``. The workflow's jobs are stored in the
+        step that settles this one; its result becomes this job's, and whoever waits for this job
+        waits for that. If it fails, this job is SKIPPED."""
+        calls, to = work.expand(self.envelope.workflow or self.id)
+        return Replacement(tuple(self._following(call) for call in calls), to)
+
+    def extend(self, *calls: Call[Any], result: Any = None) -> Extension:
+        """To be returned: ``return ctx.extend(visit.call(url), …, result=page)``. The calls become
+        members of what this job is a member of: whoever waits for it waits for them, too, and a
+        list that is collected of such jobs has their results at its end."""
+        ids = sorted(new_id(self.clock.now()) for _ in calls)
+        members = [
+            replace(call, feeds=True, workflow=self.envelope.workflow).options(id=job_id)
+            for call, job_id in zip(calls, ids, strict=True)
+        ]
+        return Extension(tuple(self._following(call) for call in members), result)
+
+    def _following(self, call: Call[Any]) -> Call[Any]:
+        """With this job's trace, unless it has one of its own."""
+        if call.with_.trace is not None or not self.trace:
+            return call
+        return call.options(trace=dict(self.trace))
 
     def heartbeat(self) -> bool:
         """Renew the lease now; false if it is lost. The worker renews by itself: call this only

@@ -19,6 +19,7 @@ __all__ = [
     "Event",
     "EventSink",
     "JobDeferred",
+    "JobDelegated",
     "JobDropped",
     "JobFailed",
     "JobReleased",
@@ -82,6 +83,14 @@ class JobRetrying(JobEvent, frozen=True, kw_only=True, tag="task.retrying"):
     worker: str
     attempt: int
     next_visible_at: float
+
+
+class JobDelegated(JobEvent, frozen=True, kw_only=True, tag="task.delegated"):
+    """It has stored other jobs; the result of ``to`` is to be its own."""
+
+    worker: str
+    attempt: int
+    to: str
 
 
 class JobDeferred(JobEvent, frozen=True, kw_only=True, tag="task.deferred"):

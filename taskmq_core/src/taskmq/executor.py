@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from .call import Call, Extension, Replacement
 from .codec import Payload
 from .context import CoroutineContext, TaskContext, active_context
 from .dedup import Dedup, skipped
-from .envelope import Envelope, load
+from .envelope import Envelope, Sealed, load
 from .errors import (
     ControlSignal,
     DecodeError,
@@ -31,14 +32,25 @@ from .errors import (
     ReleaseJob,
     RetryJob,
     StoreFull,
+    TaskmqError,
     TransportError,
     TransportUnavailable,
     UnknownTask,
     UnsupportedVersion,
     WorkerLost,
 )
-from .events import Event, JobDeferred, JobDropped, JobFailed, JobRetrying, JobStarted, JobSucceeded
+from .events import (
+    Event,
+    JobDeferred,
+    JobDelegated,
+    JobDropped,
+    JobFailed,
+    JobRetrying,
+    JobStarted,
+    JobSucceeded,
+)
 from .failures import describe, forget_frames
+from .inputs import inject
 from .references import OFFLOADED
 from .retry import Retry
 from .states import JobState
@@ -46,6 +58,7 @@ from .transport import (
     Ack,
     DeadLetter,
     Defer,
+    Delegate,
     Delivery,
     Expire,
     Nack,
@@ -229,30 +242,8 @@ class Executor:
     ) -> tuple[Sequence[Any], dict[str, Any]]:
         args, kwargs = self._app.arguments_of(envelope)
         if envelope.after:
-            args, kwargs = self._inject(delivery, envelope, args, kwargs)
+            args, kwargs = inject(delivery, envelope, self._codecs.decode, args, kwargs)
         return task.converter(args, kwargs) if task.converter else (args, kwargs)
-
-    def _inject(
-        self, delivery: Delivery, envelope: Envelope, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Put the results of dependencies where the envelope says."""
-        inputs = delivery.inputs or {}
-        values: dict[int | str, Any] = {}
-        collected: dict[int | str, list[Any]] = {}
-        for dependency in envelope.after:
-            if dependency.into is None:
-                continue
-            payload = inputs.get(dependency.job)
-            value = None if payload is None else self._codecs.decode(payload)
-            if dependency.collect:
-                values[dependency.into] = collected.setdefault(dependency.into, [])
-                collected[dependency.into].append(value)
-            else:
-                values[dependency.into] = value
-        positional = list(args)
-        for position in sorted(p for p in values if isinstance(p, int)):
-            positional.insert(position, values[position])
-        return positional, {**kwargs, **{k: v for k, v in values.items() if isinstance(k, str)}}
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -395,13 +386,27 @@ class Executor:
         context: TaskContext,
     ) -> Settlement:
         try:
+            if type(result) is Replacement:
+                jobs = self._seal(result.calls)
+                return Delegate(delivery, jobs, result.to)
+            spawn: Sequence[Sealed] = ()
+            if type(result) is Extension:
+                spawn, result = self._seal(result.calls), result.result
             payload = self._payload(envelope, result)
         except EncodeError as error:  # running again would not help
             _call_hook(task, "on_failure", context, error)
             return DeadLetter(delivery, "unencodable_result", describe(error))
         if task.hooks:
             _call_hook(task, "on_success", context, result)
-        return Ack(delivery, payload)
+        return Ack(delivery, payload, spawn)
+
+    def _seal(self, calls: Sequence[Call[Any]]) -> list[Sealed]:
+        """What a task adds to its workflow. Raises `EncodeError` for what cannot be stored."""
+        now = self._clock.now()
+        try:
+            return [self._app.seal(call, now) for call in calls]
+        except TaskmqError as error:
+            raise EncodeError(str(error)) from error
 
     def _payload(self, envelope: Envelope, result: Any) -> Payload | None:
         if not (envelope.store_result or envelope.feeds):
@@ -553,6 +558,8 @@ class Executor:
         attempt = delivery.attempt
         if isinstance(settlement, Ack):
             self._emit(JobSucceeded, delivery, envelope, attempt=attempt, runtime=runtime)
+        elif isinstance(settlement, Delegate):
+            self._emit(JobDelegated, delivery, envelope, attempt=attempt, to=settlement.to)
         elif isinstance(settlement, (RetryLater, DeadLetter)):
             self._emit(
                 JobFailed,
@@ -655,6 +662,8 @@ def _call_hook(task: Task[..., Any], hook: str, context: TaskContext, value: Any
 def _state_after(settlement: Settlement) -> JobState:
     if isinstance(settlement, Ack):
         return JobState.SUCCEEDED
+    if isinstance(settlement, Delegate):
+        return JobState.WAITING
     if isinstance(settlement, RetryLater):
         return JobState.RETRYING
     if isinstance(settlement, DeadLetter):

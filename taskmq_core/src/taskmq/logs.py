@@ -21,6 +21,7 @@ import msgspec
 from .events import (
     Event,
     JobDeferred,
+    JobDelegated,
     JobDropped,
     JobFailed,
     JobStarted,
@@ -139,6 +140,8 @@ def describe_event(event: Event) -> tuple[int, str]:
         if event.parked:
             return logging.WARNING, f"parked, this worker cannot run it: {event.reason}"
         return logging.INFO, "given back for later"
+    if isinstance(event, JobDelegated):
+        return logging.INFO, f"waits for job {event.to}, whose result is to be its own"
     if isinstance(event, JobDropped) and event.reason in STOPPED:
         return logging.WARNING, f"dropped: {event.reason}"
     if isinstance(event, (JobStarted, JobSubmitted)):

@@ -19,6 +19,7 @@ __all__ = [
     "JobFilter",
     "JobRecord",
     "Loss",
+    "LostJob",
     "MaintenanceReport",
     "PausedQueue",
     "ProcessMark",
@@ -50,6 +51,12 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     """Of a dead letter."""
     failure: Failure | None = None
+
+
+class LostJob(Loss, frozen=True, kw_only=True):
+    """What a task gets as an argument in place of the result of a job that did not succeed."""
+
+    job_id: str
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

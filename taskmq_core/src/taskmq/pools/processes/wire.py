@@ -21,6 +21,7 @@ from taskmq.transport import (
     Ack,
     DeadLetter,
     Defer,
+    Delegate,
     Delivery,
     Expire,
     Nack,
@@ -85,6 +86,12 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 class Acked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="ack"):
     result: Payload | None
+    spawn: list[bytes] = []
+
+
+class Delegated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="delegate"):
+    jobs: list[bytes]
+    to: str
 
 
 class Retried(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="retry"):
@@ -121,13 +128,15 @@ class Revoked(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="revok
     pass
 
 
-Verdict = Acked | Retried | Nacked | Buried | Deferred | Released | Expired | Revoked
+Verdict = Acked | Delegated | Retried | Nacked | Buried | Deferred | Released | Expired | Revoked
 
 
 def verdict_of(settlement: Settlement) -> Verdict:
     """What a settlement says, without the delivery."""
     if isinstance(settlement, Ack):
-        return Acked(settlement.result)
+        return Acked(settlement.result, [sealed.data for sealed in settlement.spawn])
+    if isinstance(settlement, Delegate):
+        return Delegated([sealed.data for sealed in settlement.jobs], settlement.to)
     if isinstance(settlement, RetryLater):
         sealed = settlement.envelope
         return Retried(settlement.delay, settlement.failure, sealed.data if sealed else None)
@@ -145,10 +154,11 @@ def verdict_of(settlement: Settlement) -> Verdict:
 def settlement_of(verdict: Verdict, delivery: Delivery) -> Settlement:
     """The inverse of `verdict_of`."""
     if isinstance(verdict, Acked):
-        return Ack(delivery, verdict.result)
+        return Ack(delivery, verdict.result, tuple(map(_sealed, verdict.spawn)))
+    if isinstance(verdict, Delegated):
+        return Delegate(delivery, tuple(map(_sealed, verdict.jobs)), verdict.to)
     if isinstance(verdict, Retried):
-        data = verdict.envelope
-        sealed = None if data is None else Sealed(load(data), data)
+        sealed = None if verdict.envelope is None else _sealed(verdict.envelope)
         return RetryLater(delivery, verdict.delay, verdict.failure, sealed)
     if isinstance(verdict, Nacked):
         return Nack(delivery, verdict.delay, verdict.detail)
@@ -161,6 +171,10 @@ def settlement_of(verdict: Verdict, delivery: Delivery) -> Settlement:
     return Expire(delivery) if isinstance(verdict, Expired) else Revoke(delivery)
 
 
+def _sealed(data: bytes) -> Sealed:
+    return Sealed(load(data), data)
+
+
 # -- from a child: reports -------------------------------------------------------------------------
 
 Happening = (
@@ -169,6 +183,7 @@ Happening = (
     | events.JobSucceeded
     | events.JobFailed
     | events.JobRetrying
+    | events.JobDelegated
     | events.JobDeferred
     | events.JobReleased
     | events.JobDropped

@@ -1,0 +1,54 @@
+"""Tasks that every app has, for workflows: their names begin with ``taskmq.``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .call import Call, Replacement
+from .context import current_task
+from .envelope import Dependency
+from .ids import new_id
+from .tasks import FunctionTask
+
+if TYPE_CHECKING:
+    from .app import App
+
+__all__ = ["COLLECT", "MAP", "builtin_tasks"]
+
+MAP = "taskmq.map"
+COLLECT = "taskmq.collect"
+
+
+def builtin_tasks(app: App) -> list[FunctionTask[..., Any]]:
+    """Those of one app."""
+    tasks: list[FunctionTask[..., Any]] = [
+        FunctionTask(map_items, name=MAP),
+        FunctionTask(collect, name=COLLECT),
+    ]
+    for task in tasks:
+        task.bind(app)
+    return tasks
+
+
+def collect(results: list[Any]) -> list[Any]:
+    """What several jobs gave, as a result."""
+    return results
+
+
+def map_items(items: Sequence[Any], task: str, options: dict[str, Any]) -> Any:
+    """Replaces itself by a job of a task for each item; gives the list of their results."""
+    context = current_task()
+    app, workflow = context.app, context.envelope.workflow or context.id
+    mapped = app.tasks[task]
+    calls: list[Call[Any]] = []
+    for item, job_id in zip(items, sorted(new_id() for _ in items), strict=True):
+        call = replace(mapped.call(item), workflow=workflow, feeds=True)
+        calls.append(call.options(**options, id=job_id))
+    if not calls:
+        return []
+    after = tuple(Dependency(str(call.with_.id), 0, collect=True) for call in calls)
+    gather: Call[Any] = Call(app.tasks[COLLECT], after=after, workflow=workflow, feeds=True)
+    last = gather.options(id=new_id(), queue=context.queue)
+    return Replacement((*calls, last), str(last.with_.id))
