@@ -5,6 +5,7 @@ each of `STORES`: a store joins by an entry there.
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import select
@@ -160,6 +161,12 @@ class Fleet:
         file = self.folder / "records"
         lines = file.read_text().splitlines() if file.exists() else []
         return [(int(a), int(b), float(c)) for a, b, c in map(str.split, lines)]
+
+    def longest_wait(self, since: float) -> float:
+        """Seconds between two starts of ``record``, or from ``since`` to the next: as long, at
+        most, as a job lay there although workers had nothing else to do."""
+        starts = sorted(at for _, _, at in self.records() if at > since)
+        return max((b - a for a, b in itertools.pairwise([since, *starts])), default=0.0)
 
     def close(self) -> None:
         for worker in self.workers:
