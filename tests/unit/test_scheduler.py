@@ -222,14 +222,14 @@ def test_changes_take_effect_at_once(app: App, clock: FakeClock) -> None:
     scheduler.step()
     assert schedules.pause("note", by="ann")
     assert not schedules.pause("note", by="bob")
-    scheduler._pages = None  # what a wake-up does
+    scheduler._stale = True  # what a wake-up does
     run_all(app, 30, scheduler)
     assert due_of(app) == []
     entry = schedules.get("note").entry
     assert entry is not None
     assert (entry.paused_by, entry.paused_at) == ("ann", NOW)
     assert schedules.resume("note")
-    scheduler._pages = None
+    scheduler._stale = True
     run_all(app, 10, scheduler)
     assert due_of(app) == [NOW + 30, NOW + 40]
     job_id = schedules.run("note")
@@ -240,16 +240,15 @@ def test_what_the_program_defines_follows_the_program(app: App, clock: FakeClock
     schedules = Schedules(app)
     schedules.add(every("note", seconds=5, name="added"), by="ann")
     app.schedule(every("note", seconds=10), every("note", seconds=20, name="gone"))
-    Scheduler(app).step()
+    Scheduler(app, program="shop:app").step()
     del app.schedules[1]
     app.schedules[0] = cron("note", "@daily")
-    clock.advance(TTL)
-    Scheduler(app).step()
+    Scheduler(app, program="shop:app").step()
     assert [info.name for info in schedules.all()] == ["added", "note"]
     entry = schedules.get("note").entry
     assert entry is not None
     assert str(entry.schedule.rule) == "0 0 * * *" or str(entry.schedule.rule) == "@daily"
-    with pytest.raises(ConfigError, match="defined by the program"):
+    with pytest.raises(ConfigError, match="defined by shop:app"):
         schedules.remove("note")
     schedules.remove("added")
     with pytest.raises(ConfigError, match="no schedule 'ntoe'; did you mean 'note'"):

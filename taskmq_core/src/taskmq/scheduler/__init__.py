@@ -3,7 +3,7 @@
 from .book import Entry, Journal, Run
 from .manage import ScheduleInfo, Schedules
 from .runner import Scheduler
-from .tick import DUE_AT, SCHEDULE
+from .template import DUE_AT, SCHEDULE
 
 __all__ = [
     "DUE_AT",

@@ -16,10 +16,10 @@ __all__ = ["RENEW", "TTL", "Leadership"]
 logger = logging.getLogger("taskmq.scheduler")
 
 NAME = "scheduler"
-TTL = 7.0
+TTL = 6.0
 """Seconds for which the lease is held: so long nobody leads after a leader was killed."""
-RENEW = 2.0
-"""Seconds after which it is renewed."""
+RENEW = 1.5
+"""Seconds after which it is renewed, and asked for by the others."""
 MARGIN = 1.0
 """Seconds before its end from which on a leader does not rely on it."""
 

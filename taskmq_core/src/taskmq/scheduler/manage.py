@@ -9,11 +9,13 @@ import msgspec
 
 from taskmq.app import App
 from taskmq.checks import nearest
+from taskmq.control import whoami
 from taskmq.errors import ConfigError
 from taskmq.schedule import Schedule
 
-from .book import Book, Entry, Journal, Page
-from .tick import call_of, run_now
+from .book import Book, Entry, Journal, Page, Run
+from .template import extra_job_of, template_of
+from .tick import KEPT, enqueue
 
 __all__ = ["ScheduleInfo", "Schedules"]
 
@@ -35,10 +37,11 @@ class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class Schedules:
     """The schedules of an app's store. Changes take effect within a second, in whatever process
-    leads. Methods raise `TransportError`, and `ConfigError` for a name that there is not.
+    leads. Methods raise `TransportError`, and `ConfigError` for a name that there is not. ``by``
+    says to people who wants a change; ``user@host`` unless given.
 
     >>> schedules = Schedules(app)
-    >>> schedules.add(every("shop.clean_up", seconds=60), by="ann")
+    >>> schedules.add(every("shop.clean_up", seconds=60))
     >>> schedules.pause("shop.clean_up", by="ann")
     """
 
@@ -84,45 +87,59 @@ class Schedules:
                 found.append(instant)
         return found
 
-    def add(self, schedule: Schedule, *, by: str = "", replace: bool = False) -> None:
-        """Store a schedule that no program defines. Raises `ConfigError` if the name is taken,
-        unless ``replace`` is given, or if its task is not known here or does not take its
-        arguments."""
-        call = call_of(self._app, schedule, datetime.fromtimestamp(self._app.clock.now(), UTC))
-        self._app.seal(call, self._app.clock.now())
-        entry = Entry(schedule=schedule, origin="added", by=by, at=self._app.clock.now())
+    def add(self, schedule: Schedule, *, by: str | None = None, replace: bool = False) -> None:
+        """Store a schedule that no program defines. Its runs are as this app's task says now.
+        Raises `UnknownTask`, and `ConfigError` if the name is taken, unless ``replace`` is given,
+        or if the task does not take its arguments. One that a program defines is not replaced."""
+        self._app.load()
+        template, now = template_of(self._app, schedule), self._app.clock.now()
+        author = whoami() if by is None else by
         for _ in range(TRIES):
             pages = self._book.pages([schedule.name])
+            old = pages[0].entry if pages else None
+            if old is not None and old.origin == "code":
+                raise _defined(old)
             if pages and not replace:
-                raise ConfigError(f"there is a schedule {schedule.name!r} already")
+                raise ConfigError(
+                    f"there is a schedule {schedule.name!r} already: choose another name, or "
+                    "replace it"
+                )
+            entry = Entry(
+                schedule=schedule,
+                template=template,
+                origin="added",
+                by=author,
+                at=now,
+                since=old.since if old is not None and old.schedule.rule == schedule.rule else now,
+                paused_by=old.paused_by if old is not None else "",
+                paused_at=old.paused_at if old is not None else None,
+            )
             if self._book.write(schedule.name, entry, pages[0].revision if pages else None):
                 return
         raise _contended(schedule.name)
 
     def remove(self, name: str) -> None:
         """Take one out. Raises `ConfigError` for one that a program defines, which would be back
-        with the next leader: pause it instead."""
+        when that starts again: pause it instead."""
         for _ in range(TRIES):
             page = self._page(name)
-            if page.entry is not None and page.entry.origin == "code":
-                raise ConfigError(
-                    f"schedule {name!r} is defined by the program; take it out there, or pause it"
-                )
+            if page.entry is not None and page.entry.origin == "code" and page.entry.program:
+                raise _defined(page.entry)
             if self._book.write(name, None, page.revision):
                 self._book.forget(name)
                 return
         raise _contended(name)
 
-    def pause(self, name: str, *, by: str = "") -> bool:
+    def pause(self, name: str, *, by: str | None = None) -> bool:
         """Let nothing of it be enqueued; false if it is paused already. What is due meanwhile is
         a misfire when it is resumed."""
-        now = self._app.clock.now()
+        now, author = self._app.clock.now(), whoami() if by is None else by
         return self._change(
             name,
             lambda entry: (
                 None
                 if entry.paused_at is not None
-                else msgspec.structs.replace(entry, paused_by=by, paused_at=now)
+                else msgspec.structs.replace(entry, paused_by=author, paused_at=now)
             ),
         )
 
@@ -138,8 +155,27 @@ class Schedules:
         )
 
     def run(self, name: str) -> str:
-        """Enqueue a run now, beside those that are due, paused or not; the job's id."""
-        return run_now(self._app, self._readable(self._page(name)).schedule)
+        """Enqueue a run now, beside those that are due, paused or not; the job's id. Those that
+        must not overlap take it into account."""
+        entry = self._readable(self._page(name))
+        if entry.template is None:
+            raise ConfigError(f"schedule {name!r} is disabled: {entry.disabled}")
+        now = self._app.clock.now()
+        (job_id,) = enqueue(
+            self._app, [extra_job_of(self._app, entry.schedule, entry.template, now)]
+        )
+        self._note(name, entry, Run(now, job_id))
+        return job_id
+
+    def _note(self, name: str, entry: Entry, run: Run) -> None:
+        for _ in range(TRIES):
+            journal, revision = self._book.journals([name]).get(name, (None, None))
+            if journal is None:
+                return  # nobody leads yet; a single instant may still be due
+            runs = (*journal.runs, run)[-KEPT:]
+            journal = msgspec.structs.replace(journal, runs=runs)
+            if self._book.note([(name, journal, revision)])[0]:
+                return
 
     def _change(self, name: str, change: Callable[[Entry], Entry | None]) -> bool:
         for _ in range(TRIES):
@@ -165,6 +201,13 @@ class Schedules:
     def _unknown(self, name: str) -> ConfigError:
         names = [page.name for page in self._book.pages()]
         return ConfigError(f"there is no schedule {name!r}{nearest(name, names)}")
+
+
+def _defined(entry: Entry) -> ConfigError:
+    where = entry.program or "a program"
+    return ConfigError(
+        f"schedule {entry.schedule.name!r} is defined by {where}: change it there, or pause it"
+    )
 
 
 def _contended(name: str) -> ConfigError:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-
-import msgspec
+import time
 
 from taskmq.app import App
 from taskmq.errors import SchemaMismatch, StoreCorrupt, TransportError
 from taskmq.transport import Listener
 
-from .book import SCHEDULES, Book, Entry, Page
+from .book import SCHEDULES, Book, Page
 from .leader import RENEW, Leadership
+from .publish import publish
 from .tick import Tick
 
 __all__ = ["Scheduler"]
@@ -23,6 +23,10 @@ HOPELESS = (StoreCorrupt, SchemaMismatch)
 """Waiting does not mend these: they end the scheduler."""
 AFTER_FAILURE = 2.0
 """Seconds after which a store that did not answer is asked again."""
+PAUSE = 0.25
+"""Seconds between two looks at the schedules: a listener may wake up for what others do."""
+IDLE = 300.0
+"""Seconds after which a store without schedules is looked at, though it told of nothing new."""
 
 
 class Scheduler:
@@ -30,22 +34,29 @@ class Scheduler:
 
     Any number may run at once. `run` blocks until `stop`, which may be called from any thread and
     from a signal handler; `start` does so in a thread. `step` is one round, for those who keep
-    the time themselves.
+    the time themselves. While the store has no schedule, it waits to be told of one, and that is
+    all that it does.
 
-    Schedules that the app defines (`App.schedule`) are written to the store by whoever begins to
-    lead; those that it had defined before, and does not any more, are taken out.
+    Schedules that the app defines (`App.schedule`) are written to the store when it starts,
+    whoever leads: the process that started last decides. ``program`` names the program that
+    defines them; those of the same name that it had defined before, and does not any more, are
+    taken out. Without a name none are.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, *, program: str = "") -> None:
         self.app = app
+        self.program = program
         self._lead = Leadership(app.transport, app.clock)
         self._book = Book(app.transport)
         self._tick = Tick(app)
         self._listener: Listener | None = None
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._pages: list[Page] | None = None
+        self._published: int | None = None
+        self._pages: list[Page] = []
+        self._stale = True
         self._next: float | None = None
+        self._looked_at = 0.0
         self._failing = False
 
     @property
@@ -53,34 +64,69 @@ class Scheduler:
         """Whether it is the one that enqueues."""
         return self._lead.is_trusted
 
+    @property
+    def schedules(self) -> int:
+        """How many there were when it last looked."""
+        return len(self._pages)
+
     def start(self) -> None:
-        """Run in a thread of its own. Raises `TransportError`."""
-        self._listen()
-        self._thread = threading.Thread(target=self.run, name="taskmq-scheduler", daemon=True)
+        """Run in a thread of its own."""
+        self._thread = threading.Thread(
+            target=self._run_in_thread, name="taskmq-scheduler", daemon=True
+        )
         self._thread.start()
 
-    def stop(self, timeout: float | None = None) -> None:
-        """Ask it to end; another one leads at once. Waits for a thread that `start` began."""
+    def stop(self) -> None:
+        """Ask it to end; another one leads at once. Does not wait."""
         self._stopping = True
         if self._listener is not None:
             self._listener.wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the thread that `start` began; whether it has ended."""
+        if self._thread is not None:
             self._thread.join(timeout)
+        return self._thread is None or not self._thread.is_alive()
 
     def run(self) -> None:
         """Raises `StoreCorrupt` and `SchemaMismatch`; any other trouble of the store is waited
         for."""
         try:
-            listener = self._listen()
             while not self._stopping:
-                listener.clear()
+                if self._listener is not None:
+                    self._listener.clear()
                 wait = self.step()
-                if listener.wait(wait) and not self._stopping:
-                    self._pages = None  # something was changed
+                self._wait(wait)
         finally:
             self._lead.give_up()
             if self._listener is not None:
                 self._listener.close()
+
+    def _wait(self, seconds: float) -> None:
+        if self._stopping:
+            return
+        try:
+            listener = self._listen()
+        except TransportError as error:
+            self._tell_failure(error)
+            time.sleep(min(seconds, PAUSE))
+            return
+        if listener.wait(seconds) and not self._stopping:
+            self._stale = True  # something was changed, perhaps
+            time.sleep(min(seconds, PAUSE))
+
+    def _run_in_thread(self) -> None:
+        while not self._stopping:
+            try:
+                self.run()
+            except HOPELESS as error:
+                logger.error("this scheduler ends: %s", error)
+                return
+            except Exception:  # the worker beside it goes on, and so must the schedules
+                logger.exception("the scheduler failed, and starts again")
+                self._listener = None
+                self._stale = True
+                time.sleep(AFTER_FAILURE)
 
     def step(self) -> float:
         """Do what is due now; seconds until there may be something to do again."""
@@ -89,10 +135,8 @@ class Scheduler:
         except HOPELESS:
             raise
         except TransportError as error:
-            if not self._failing:
-                logger.warning("the store does not answer, trying until it does: %s", error)
-            self._failing = True
-            self._pages = None
+            self._tell_failure(error)
+            self._stale = True
             return AFTER_FAILURE
         if self._failing:
             logger.info("the store answers again")
@@ -100,59 +144,52 @@ class Scheduler:
         return wait
 
     def _step(self) -> float:
+        self._publish()
         led = self._lead.is_trusted
+        if self._stale and (led or not self._pages):
+            self._look()
+        if not self._pages:
+            self._lead.give_up()
+            return IDLE
         if not self._lead.hold():
-            self._pages = None
             return RENEW
         if not led:
-            self._publish()
-            self._pages = None
-        if self._pages is None:
-            self._pages = self._read()
+            self._look()
             self._next = None
         now = self.app.clock.now()
-        if self._next is None or self._next <= now:
+        # A clock that was put back must not leave us waiting for what was next before.
+        if self._next is None or self._next <= now or now < self._looked_at:
             if not self._lead.is_trusted:
                 return 0.0  # it took long to come here
+            self._looked_at = now
             self._next = self._tick.take(self._pages, now) or float("inf")
         return min(RENEW, max(0.0, self._next - self.app.clock.now()))
+
+    def _publish(self) -> None:
+        if self._published != len(self.app.schedules):
+            self.app.load()
+            publish(self.app, self._book, self.program)
+            self._published = len(self.app.schedules)
+            self._stale = True
 
     def _listen(self) -> Listener:
         if self._listener is None:
             self._listener = self.app.transport.listen(kinds=[SCHEDULES])
+            self._listener.wake()  # for what came before
         return self._listener
 
-    def _read(self) -> list[Page]:
-        pages = self._book.pages()
-        for page in pages:
-            if page.broken:
-                logger.error("schedule %r is left out: %s", page.name, page.broken)
-        return pages
-
-    # -- the schedules of the program --------------------------------------------------------
-
-    def _publish(self) -> None:
-        """Let the store have what the program defines."""
-        self.app.load()
-        defined = {schedule.name: schedule for schedule in self.app.schedules}
-        if not defined:
+    def _look(self) -> None:
+        self._stale = False
+        pages = self._book.changed(self._pages)
+        if pages is None:
             return
-        known = {page.name: page for page in self._book.pages()}
-        for name, schedule in defined.items():
-            page = known.get(name)
-            if page is None:
-                entry = Entry(schedule=schedule, at=self.app.clock.now())
-                self._book.write(name, entry, None)
-            elif page.entry is not None and page.entry.origin != "code":
-                logger.error("schedule %r was added by hand; the program's own is left out", name)
-            elif page.entry is None or page.entry.schedule != schedule:
-                old = page.entry or Entry(schedule=schedule)
-                entry = msgspec.structs.replace(
-                    old, schedule=schedule, at=self.app.clock.now(), disabled=""
-                )
-                self._book.write(name, entry, page.revision)
-        for name, page in known.items():
-            if name not in defined and page.entry is not None and page.entry.origin == "code":
-                logger.info("schedule %r is not defined any more", name)
-                if self._book.write(name, None, page.revision):
-                    self._book.forget(name)
+        self._next = None
+        for page in pages:
+            if page.broken and page not in self._pages:
+                logger.error("schedule %r is left out: %s", page.name, page.broken)
+        self._pages = pages
+
+    def _tell_failure(self, error: TransportError) -> None:
+        if not self._failing:
+            logger.warning("the store does not answer, trying until it does: %s", error)
+        self._failing = True

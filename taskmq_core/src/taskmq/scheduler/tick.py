@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 import msgspec
 
 from taskmq.app import App
-from taskmq.call import Call
+from taskmq.envelope import Sealed
 from taskmq.errors import (
-    ConfigError,
     IdempotencyConflict,
     QueueFull,
     TaskmqError,
+    TransportError,
     UnknownDependency,
 )
+from taskmq.events import JobSubmitted
 from taskmq.schedule import At, Schedule, runs_due
 from taskmq.states import TERMINAL
+from taskmq.transport import Enqueued
 
 from .book import Book, Entry, Journal, Page, Run
+from .template import Template, job_of
 
-__all__ = ["DUE_AT", "SCHEDULE", "Tick", "call_of", "run_now"]
+__all__ = ["KEPT", "Tick", "enqueue"]
 
 logger = logging.getLogger("taskmq.scheduler")
 
 UTC = timezone.utc
-SCHEDULE = "taskmq-schedule"
-"""Header of a job that was scheduled: the schedule's name."""
-DUE_AT = "taskmq-due-at"
-"""Header: the instant it was due, as epoch seconds."""
-KEY_TTL = 7 * 86_400.0
-"""How long the key of a run stands for its job. A leader that was killed after it had enqueued and
-before it noted that is followed by another one long before."""
 REFUSALS = (QueueFull, IdempotencyConflict, UnknownDependency)
 """Of one job, not of the store."""
 AGAIN = 5.0
 """Seconds after which a run that was refused is tried again."""
 KEPT = 2
 """Runs that a journal remembers."""
+OVER_FOR = 7 * 86_400.0
+"""Seconds for which a schedule that somebody added is kept after its last run."""
 
 
 class _Due(msgspec.Struct):
     """A schedule with runs to be enqueued."""
 
     page: Page
-    schedule: Schedule
+    entry: Entry
+    template: Template
     journal: Journal
     revision: str | None
     instants: list[datetime]
     refused: bool = False
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.entry.schedule
 
 
 class Tick:
@@ -72,72 +76,85 @@ class Tick:
         due: list[_Due] = []
         upcoming: list[datetime] = []
         for page in pages:
-            if page.entry is None or not page.entry.is_active:
+            entry = page.entry
+            if entry is None or not entry.is_active:
                 continue
-            schedule = page.entry.schedule
+            if entry.template is None:
+                self._disable(page, "no program that has its task has made it ready")
+                continue
             journal, revision = journals.get(page.name, (None, None))
-            if journal is None:
-                journal = Journal(seen=_beginning(page.entry, now))
             try:
-                seen = datetime.fromtimestamp(min(journal.seen, now), UTC)
-                instants = runs_due(schedule, seen, instant)
-                following = schedule.next_after(instant)
+                seen = _seen(entry, journal, now)
+                after = datetime.fromtimestamp(min(seen, now), UTC)
+                instants = runs_due(entry.schedule, after, instant)
+                following = entry.schedule.next_after(instant)
             except Exception as error:  # a rule that cannot be computed must not stop the others
                 self._disable(page, f"its next run cannot be computed: {error}")
                 continue
             if following is not None:
                 upcoming.append(following)
-            if instants or revision is None or following is None:
-                due.append(_Due(page, schedule, journal, revision, instants))
+            elif _is_over(entry, journal, now) and not instants:
+                self._remove(page)
+                continue
+            if instants or journal is None or seen > now:
+                journal = journal or Journal(seen=now)
+                due.append(_Due(page, entry, entry.template, journal, revision, instants))
+        self._forget_orphans(pages, journals)
         if due:
-            self._enqueue(due)
-            self._note([one for one in due if not one.refused], now)
+            self._enqueue(due, now)
+            done = [one for one in due if not one.refused and one.page.entry is not None]
+            self._note(done, now)
             if any(one.refused for one in due):
                 upcoming.append(datetime.fromtimestamp(now + AGAIN, UTC))
         return min(upcoming).timestamp() if upcoming else None
 
     # -- enqueueing --------------------------------------------------------------------------
 
-    def _enqueue(self, due: Sequence[_Due]) -> None:
-        running = self._unfinished(due)
-        batch: list[tuple[_Due, datetime, Call[object]]] = []
+    def _enqueue(self, due: Sequence[_Due], now: float) -> None:
+        unfinished = self._unfinished(due)
+        batch: list[tuple[_Due, datetime, Sealed]] = []
         for one in due:
+            ahead = sum(run.job_id in unfinished for run in one.journal.runs)
             for instant in one.instants:
-                ahead = sum(run.job_id in running for run in one.journal.runs)
-                ahead += sum(each is one for each, *_ in batch)
                 if _is_in_the_way(one.schedule, ahead):
-                    logger.info("schedule %r: an earlier run has not ended", one.schedule.name)
+                    logger.info(
+                        "schedule %r: the run of %s is left out, an earlier one has not ended",
+                        one.schedule.name,
+                        instant.isoformat(),
+                    )
                     skipped = one.journal.skipped + 1
                     one.journal = msgspec.structs.replace(one.journal, skipped=skipped)
                     continue
                 try:
-                    call = call_of(self._app, one.schedule, instant)
-                    self._app.seal(call, self._app.clock.now())
+                    sealed = job_of(self._app, one.schedule, one.template, instant, now)
+                except TransportError:
+                    raise
                 except TaskmqError as error:
                     self._disable(one.page, str(error))
                     break
-                batch.append((one, instant, call))
+                batch.append((one, instant, sealed))
+                ahead += 1
         if not batch:
             return
-        for (one, instant, _), result in zip(batch, self._submit(batch), strict=True):
-            if result is not None:
-                run = Run(instant.timestamp(), result)
+        for (one, instant, _), job_id in zip(batch, self._store(batch), strict=True):
+            if job_id is not None:
+                run = Run(instant.timestamp(), job_id)
                 runs = tuple(each for each in one.journal.runs if each != run)
                 one.journal = msgspec.structs.replace(one.journal, runs=(*runs, run)[-KEPT:])
 
-    def _submit(self, batch: Sequence[tuple[_Due, datetime, Call[object]]]) -> list[str | None]:
+    def _store(self, batch: Sequence[tuple[_Due, datetime, Sealed]]) -> list[str | None]:
         try:
-            return [job.id for job in self._app.submit_many([call for *_, call in batch])]
-        except (*REFUSALS, ConfigError):
-            return [self._submit_one(one, call) for one, _, call in batch]
+            return list(enqueue(self._app, [sealed for *_, sealed in batch]))
+        except REFUSALS:
+            return [self._store_one(one, sealed) for one, _, sealed in batch]
 
-    def _submit_one(self, one: _Due, call: Call[object]) -> str | None:
+    def _store_one(self, one: _Due, sealed: Sealed) -> str | None:
         """A queue that is full, for instance, must not keep the others from being enqueued."""
         try:
-            return self._app.submit(call).id
+            return enqueue(self._app, [sealed])[0]
         except IdempotencyConflict as error:  # it had other arguments when it was enqueued first
             return error.job_id
-        except (*REFUSALS, ConfigError) as error:
+        except REFUSALS as error:
             logger.error("schedule %r: a run is put off: %s", one.schedule.name, error)
             one.refused = True
             return None
@@ -161,8 +178,8 @@ class Tick:
             for one in due
         ]
         for one, noted in zip(due, self._book.note(notes), strict=True):
-            if not noted:
-                logger.info("schedule %r was noted by another scheduler", one.schedule.name)
+            if not noted:  # whatever is enqueued again for it is known by its key
+                logger.info("schedule %r was noted by somebody else", one.schedule.name)
 
     def _disable(self, page: Page, reason: str) -> None:
         logger.error("schedule %r is disabled: %s", page.name, reason)
@@ -171,42 +188,57 @@ class Tick:
             if self._book.write(page.name, entry, page.revision):
                 page.entry = None
 
+    def _remove(self, page: Page) -> None:
+        logger.info("schedule %r is over: taken out", page.name)
+        if self._book.write(page.name, None, page.revision):
+            self._book.forget(page.name)
+        page.entry = None
 
-def call_of(app: App, schedule: Schedule, due: datetime) -> Call[object]:
-    """The call that a run of a schedule is. Raises `UnknownTask`, and `ConfigError` where
-    options or arguments do not fit."""
-    app.load()
-    task = app.tasks[schedule.task]
-    instant = due.astimezone(UTC)
-    options = {
-        "key": f"schedule:{schedule.name}:{instant.isoformat()}",
-        "key_ttl": KEY_TTL,
-        **schedule.options,
-    }
-    headers = options.pop("headers", {})
-    options["headers"] = {**headers, SCHEDULE: schedule.name, DUE_AT: instant.timestamp()}
-    delay = schedule.delay(due)
-    if delay:
-        options["eta"] = datetime.fromtimestamp(instant.timestamp() + delay, UTC)
-    try:
-        return task.call(*schedule.args, **schedule.kwargs).options(**options)
-    except TypeError as error:
-        raise ConfigError(f"schedule {schedule.name!r}: {error}") from None
+    def _forget_orphans(self, pages: Sequence[Page], journals: Mapping[str, object]) -> None:
+        """Somebody may have ended between taking a schedule out and forgetting its runs."""
+        known = {page.name for page in pages}
+        for name in journals.keys() - known:
+            if not self._book.pages([name]):  # it may have been added a moment ago
+                self._book.forget(name)
 
 
-def run_now(app: App, schedule: Schedule) -> str:
-    """Enqueue a run that is due at no instant of the schedule; the job's id."""
-    now = datetime.fromtimestamp(app.clock.now(), UTC)
-    call = call_of(app, msgspec.structs.replace(schedule, jitter=0.0), now)
-    return app.submit(call.options(key=None)).id
+def enqueue(app: App, sealed: Sequence[Sealed]) -> Sequence[str]:
+    """Store jobs that were sealed already, and tell it; the jobs' ids. Does not wait for room."""
+    stored = app.transport.enqueue(sealed)
+    if app.emitter.active:
+        app.emitter.emit(*map(_submitted, sealed, stored))
+    lost = Counter(known.created for known in stored)[False]
+    if lost:
+        logger.debug("%d runs were enqueued before", lost)
+    return [known.job_id for known in stored]
 
 
-def _beginning(entry: Entry, now: float) -> float:
-    """From when on a schedule is due that nobody has seen before: from now on, except for a
-    single instant, which may have passed since somebody wanted it."""
-    if isinstance(entry.schedule.rule, At):
-        return min(now, entry.schedule.rule.instant.timestamp() - 1.0)
-    return now
+def _submitted(one: Sealed, known: Enqueued) -> JobSubmitted:
+    return JobSubmitted(
+        at=one.envelope.enqueued_at,
+        job_id=known.job_id,
+        task=one.envelope.task,
+        queue=one.envelope.queue,
+        trace=one.envelope.trace,
+        key=one.envelope.key,
+        created=known.created,
+    )
+
+
+def _seen(entry: Entry, journal: Journal | None, now: float) -> float:
+    """Up to when the runs of a schedule are dealt with; later than ``now`` only where a clock was
+    put back."""
+    rule = entry.schedule.rule
+    if isinstance(rule, At):  # it may have passed before somebody wanted it
+        return rule.instant.timestamp() - 1.0 if journal is None else journal.seen
+    if journal is None:
+        return min(entry.since, now)
+    return max(journal.seen, entry.since) if entry.since <= now else journal.seen
+
+
+def _is_over(entry: Entry, journal: Journal | None, now: float) -> bool:
+    """Whether it may be taken out: nothing will ever come, and nobody would define it again."""
+    return entry.origin == "added" and journal is not None and now - journal.seen > OVER_FOR
 
 
 def _is_in_the_way(schedule: Schedule, ahead: int) -> bool:
