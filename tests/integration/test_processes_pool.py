@@ -626,7 +626,7 @@ def test_that_a_job_started_is_told_before_how_it_ended(bench: MakeBench) -> Non
 
 @pytest.mark.parametrize("kind", ["solo", "threads"])
 def test_hooks_of_a_child_run_once_in_a_pool_without_children(kind: str) -> None:
-    app = App(Config(pool=kind))  # type: ignore[arg-type]  # one of its literals
+    app = App(Config(pool=kind))
     told: list[str] = []
 
     class Note(WorkerHook):
