@@ -11,12 +11,12 @@ import pytest
 from taskmq.clock import SystemClock
 from taskmq.codec import Payload
 from taskmq.envelope import Dependency, Envelope, Sealed, seal
-from taskmq.errors import TransportUnavailable
+from taskmq.errors import ConfigError, TransportUnavailable
 from taskmq.ids import new_id
 from taskmq.limits import Limit
 from taskmq.records import Failure, JobFilter
 from taskmq.states import JobState
-from taskmq.transport import Ack, Delivery, Release, Reservation, RetryLater, Settlement
+from taskmq.transport import Ack, Delegate, Delivery, Release, Reservation, RetryLater, Settlement
 from taskmq.transports.postgres import PostgresTransport, from_url
 
 FAILURE = Failure(type="builtins.ValueError", message='a\0b "c" \\ {d}')
@@ -110,6 +110,22 @@ def test_text_of_any_kind_travels(store: PostgresTransport) -> None:
     assert record is not None
     assert record.failure == FAILURE
     assert record.history[0].detail == f"builtins.ValueError: {FAILURE.message}"
+
+
+def test_workflows_are_refused_not_lost(store: PostgresTransport) -> None:
+    first = job()
+    store.enqueue([first])
+    (held,) = store.reserve(wanted())
+    with pytest.raises(ConfigError, match="no workflows yet"):
+        store.settle([Ack(held, spawn=[job()])])
+    with pytest.raises(ConfigError, match="no workflows yet"):
+        store.settle([Delegate(held, [job(id="other")], "other")])
+    dependent = job(after=(Dependency(first.envelope.id),), run_if="finished")
+    for refused in (dependent, job(fail_fast=True)):
+        with pytest.raises(ConfigError, match="no workflows yet"):
+            store.enqueue([refused])
+    store.settle([Ack(held)])
+    assert store.stats() == []
 
 
 def test_workers_claim_beside_each_other(store: PostgresTransport, postgres_url: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from taskmq.codec import Payload
+from taskmq.errors import ConfigError
 from taskmq.records import Dropped, Failure
 from taskmq.transport import (
     Ack,
@@ -28,7 +29,7 @@ from taskmq.transport import (
 )
 
 from .database import Database, Rows
-from .wire import encode, numbers, replacement, texts
+from .wire import NO_WORKFLOWS, encode, numbers, replacement, texts
 
 __all__ = ["Exchanger"]
 
@@ -110,6 +111,8 @@ def _apart(settlements: Sequence[Settlement]) -> tuple[list[Ack], list[Settlemen
     """Successes, which are settled all at once, and all else. Where two are about the same job
     their order decides: then everything is settled one by one."""
     acks = [each for each in settlements if isinstance(each, Ack)]
+    if any(ack.spawn for ack in acks):
+        raise ConfigError(f"postgresql:// {NO_WORKFLOWS}")
     if len({each.delivery.job_id for each in settlements}) < len(settlements):
         return [], list(settlements)
     if len(acks) == len(settlements):
@@ -175,7 +178,7 @@ def _document(settlement: Settlement) -> tuple[dict[str, Any], bytes]:
             return {"kind": "expire"}, b""
         case Revoke():
             return {"kind": "revoke"}, b""
-    raise AssertionError(f"not a settlement: {settlement!r}")
+    raise ConfigError(f"postgresql:// {NO_WORKFLOWS}")
 
 
 def _failure(failure: Failure, before: str = "") -> dict[str, str]:

@@ -40,11 +40,10 @@ from .exchange import Exchanger
 from .listener import Hub
 from .options import Options, parse
 from .schema import migrate_schema
-from .wire import encode, replacement, texts
+from .wire import NO_WORKFLOWS, encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
 
-NO_WORKFLOWS = "no workflows: run_if, fail_fast, spawned and delegated jobs"
 CAPABILITIES = Capabilities(
     durable=True, shared=True, transactional=True, limitations=(NO_WORKFLOWS,)
 )

@@ -14,10 +14,14 @@ from typing import Any
 import msgspec
 
 from taskmq.envelope import Envelope, Sealed, fingerprint
+from taskmq.errors import ConfigError
 
-__all__ = ["Batch", "array", "links_of", "numbers", "replacement", "texts"]
+__all__ = ["NO_WORKFLOWS", "Batch", "array", "links_of", "numbers", "replacement", "texts"]
 
 encode = msgspec.json.Encoder().encode
+
+
+NO_WORKFLOWS = "has no workflows yet: run_if, fail_fast, spawned and delegated jobs"
 
 
 def texts(items: Sequence[str | None]) -> str:
@@ -103,7 +107,7 @@ def links_of(sealed: Sequence[Sealed]) -> str | None:
         envelope = one.envelope
         if envelope.key is not None or envelope.after or envelope.limits:
             break
-        if envelope.fair is not None or one.capacity is not None:
+        if envelope.fair is not None or one.capacity is not None or envelope.fail_fast:
             break
     else:
         return None
@@ -116,6 +120,8 @@ def _links(one: Sealed) -> dict[str, Any]:
         links["key"] = envelope.key
         links["key_ttl"] = envelope.key_ttl
         links["fingerprint"] = fingerprint(envelope).hex()
+    if envelope.run_if != "succeeded" or envelope.fail_fast:
+        raise ConfigError(f"job {envelope.id} ({envelope.task}): postgresql:// {NO_WORKFLOWS}")
     if envelope.after:
         links["after"] = list(dict.fromkeys(each.job for each in envelope.after))
     if envelope.fair is not None:
