@@ -128,4 +128,6 @@ class Server:
             return b""  # not permitted: then nothing is known
         except FAILURES as error:
             raise self.translated(error) from error
+        if isinstance(answer, dict):  # as the driver has it from a node of a cluster
+            answer = "".join(f"{name}:{value}\n" for name, value in answer.items()).encode()
         return answer if isinstance(answer, bytes) else b""
