@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from typing import Any
@@ -53,8 +52,6 @@ def test_a_killed_connection_wakes_and_hears_again(
 
 def _hears(store: RedisTransport, listener: Any) -> bool:
     listener.clear()
-    time.sleep(0.05)
-    listener.clear()
     store.enqueue([job()])
     return bool(listener.wait(5.0))
 
@@ -96,7 +93,9 @@ def test_a_server_that_went_silent_is_noticed(
     listener.clear()
     assert listener.wait(PATIENCE)
     proxy.heal()
-    eventually(lambda: _hears(open_store(server.url), listener), "it hears again")
+    other = open_store(server.url)
+    eventually(lambda: _hears(other, listener), "it hears again")
+    other.close()
     listener.close()
     store.close()
 
