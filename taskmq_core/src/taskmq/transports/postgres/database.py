@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg.abc import PQGen
@@ -43,8 +43,23 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     patience = 5.0
 
-    def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
-        return super().wait(gen, interval, self.patience if timeout is None else timeout)
+    def wait(self, gen: PQGen[R], *how: Any, **else_: Any) -> R:
+        return super().wait(_bounded(gen, self.patience), *how, **else_)
+
+
+def _bounded(gen: PQGen[R], patience: float) -> PQGen[R]:
+    """The same conversation with the server, given up when its patience is over. Whoever waits
+    for the socket looks in several times a second, with nothing."""
+    deadline = time.monotonic() + patience
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() >= deadline:
+                raise psycopg.OperationalError(f"no answer within {patience:g} seconds")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return cast("R", end.value)
 
 
 def connect(options: Options) -> Connection:
