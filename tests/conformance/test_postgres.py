@@ -18,7 +18,7 @@ SCHEMA = "cases"
 def database_url(postgres_server: Postgres) -> Iterator[str]:
     """A database with the schema in it. Making one takes longer than most cases."""
     name = "conformance"
-    url = f"{postgres_server.create_database(name)}?schema={SCHEMA}"
+    url = f"{postgres_server.create_database(name)}?schema={SCHEMA}&timeout=60"
     store = open_transport(url)
     store.paused()
     store.close()

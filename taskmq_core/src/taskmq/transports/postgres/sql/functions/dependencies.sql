@@ -93,8 +93,9 @@ BEGIN
             AND seq = ANY (ARRAY(
                 SELECT child FROM taskmq.edges WHERE NOT met AND parent = ANY (v_level)
             ))
-            AND NOT EXISTS (
-                SELECT 1
+            -- Counted for each, by index: a join would go through all edges for every level.
+            AND 0 = (
+                SELECT count(*)
                 FROM taskmq.edges AS other
                 LEFT JOIN taskmq.jobs AS parent ON parent.id = other.parent
                 WHERE other.child = jobs.seq AND NOT other.met
