@@ -14,7 +14,9 @@ import pytest
 from tests import services
 
 from taskmq.codec import Payload
-from taskmq.transport import Ack, Delivery, Settled
+from taskmq.envelope import Dependency
+from taskmq.errors import TransportError
+from taskmq.transport import Ack, Delegate, Delivery, Settled
 from taskmq.transports.redis import RedisTransport
 
 from .redis_tools import job, open_store, wanted
@@ -134,3 +136,19 @@ def test_the_wheel_holds_the_scripts(tmp_path: Path) -> None:
     here = {path.name for path in (CORE / "src/taskmq/transports/redis/lua").iterdir()}
     names = zipfile.ZipFile(wheel).namelist()
     assert {Path(name).name for name in names if "/redis/lua/" in name} == here
+
+
+def test_what_is_not_there_yet_is_refused(store: RedisTransport) -> None:
+    first = job()
+    store.enqueue([first])
+    for fields in (
+        {"run_if": "failed", "after": (Dependency(first.envelope.id),)},
+        {"fail_fast": True},
+    ):
+        with pytest.raises(TransportError, match="does not know that yet"):
+            store.enqueue([job(**fields)])
+    (held,) = store.exchange((), wanted(5)).deliveries
+    for settlement in (Ack(held, spawn=[job()]), Delegate(held, [job()], "x")):
+        with pytest.raises(TransportError, match="does not know that yet"):
+            store.settle([settlement])
+    assert store.settle([Ack(held)]) == [Settled.DONE]

@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 MAX_DETAIL = 500
+NO_WORKFLOWS = "the Redis store does not know that yet; nothing was stored"
 
 Arguments = dict[str, Any]
 
@@ -142,6 +143,8 @@ def _fields_of(envelope: Envelope) -> Fields:
 def entry_of(sealed: Sealed) -> Arguments:
     """A new job."""
     envelope = sealed.envelope
+    if envelope.run_if != "succeeded" or envelope.fail_fast:
+        raise TransportError(f"job {envelope.id} ({envelope.task}) has conditions; {NO_WORKFLOWS}")
     entry: Arguments = {"job": _fields_of(envelope), "data": raw_bytes(sealed.data)}
     if envelope.after:
         entry["after"] = list(dict.fromkeys(dependency.job for dependency in envelope.after))
@@ -160,6 +163,7 @@ def is_plain(sealed: Sealed) -> bool:
     envelope = sealed.envelope
     return not (
         envelope.key is not None
+        or envelope.fail_fast
         or envelope.limits
         or envelope.after
         or envelope.fair is not None
@@ -193,6 +197,8 @@ def settlement_of(settlement: Settlement) -> tuple[Any, ...]:
     """Kind, job, token, and what else there is to say."""
     job_id, token = settlement.delivery.job_id, settlement.delivery.token
     match settlement:
+        case Ack(spawn=spawn) if spawn:
+            raise TransportError(f"job {job_id} spawns others; {NO_WORKFLOWS}")
         case Ack(result=result):
             return ("ack", job_id, token, None if result is None else _payload(result))
         case RetryLater(delay=delay, failure=failure, envelope=sealed):
@@ -214,7 +220,7 @@ def settlement_of(settlement: Settlement) -> tuple[Any, ...]:
         case Revoke():
             return ("revoke", job_id, token)
         case _:
-            raise TransportError(f"this store cannot settle by {type(settlement).__name__}")
+            raise TransportError(f"job {job_id} delegates to another; {NO_WORKFLOWS}")
 
 
 def _words(failure: Failure) -> str:
