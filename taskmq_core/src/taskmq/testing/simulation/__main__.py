@@ -27,6 +27,9 @@ from .shrink import SECONDS, shrink
 
 __all__ = ["main"]
 
+MANY = 1000
+"""Seeds of which it is said how far they are."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says; the exit status."""
@@ -80,7 +83,7 @@ def _schedule(text: str) -> Schedule:
 
 
 def _run_many(options: argparse.Namespace) -> int:
-    progress = Progress(options.seeds, sys.stderr)
+    progress = Progress(options.seeds, sys.stderr if options.seeds >= MANY else None)
     campaign = Campaign(options.steps, options.transport, options.jobs)
     failed = campaign.run(range(options.first, options.first + options.seeds), progress)
     if failed is not None:

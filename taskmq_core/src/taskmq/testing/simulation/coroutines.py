@@ -108,9 +108,8 @@ class CoroutinePool(SlotPool):
         self._loop = SteppedLoop(setting.app.clock)
         self._running: list[Strand] = []
 
-    @property
-    def busy(self) -> int:
-        return len(self._running)
+    def running(self) -> list[Delivery]:
+        return [strand.delivery for strand in self._running]
 
     def abort(self) -> list[Delivery]:
         """Cancel all; those that do not let themselves be cancelled are left."""

@@ -170,7 +170,16 @@ class Crew:
             self.step()
             return
         worker = self._world.draw.choice(workers)
+        if not self._world.calm and self._world.chance(0.05):
+            self._revoke_one(worker)
         self._let_go_on(worker, at_most=self._world.draw.randint(0, 3))
+
+    def _revoke_one(self, worker: SteppedWorker) -> None:
+        """Somebody revokes what runs in a slot, and its worker sees it at once."""
+        running = [] if worker.slots is None else worker.slots.running()
+        if running:
+            self._people.revoke_this(self._world.draw.choice(running).job_id)
+            worker.tick()
 
     def finish_slots(self) -> None:
         """All of it, one after the other."""
@@ -197,6 +206,16 @@ class Crew:
     def tick(self) -> None:
         """Leases and heartbeats have a thread of their own: also while a task runs."""
         for worker in list(self.alive):
+            if self._world.chance(0.5):
+                worker.tick()
+
+    def stall(self) -> None:
+        """A whole process stands still for longer than its leases last; then it goes on."""
+        if self.alive:
+            worker = self._any()
+            self._world.journal.add(worker.name, "stands still")
+            self._world.advance(LEASE * 1.1)
+            self._people.maintain()
             worker.tick()
 
     def give_back(self) -> None:

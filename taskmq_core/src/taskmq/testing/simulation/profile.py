@@ -29,6 +29,7 @@ ACTIONS: Mapping[str, float] = {
     "start": 3,
     "stop": 1,
     "crash": 3,
+    "stall": 1.5,
     "take_over": 3,
     "revoke": 3,
     "replay": 2,

@@ -185,6 +185,7 @@ class Simulation:
             "start": crew.start,
             "stop": crew.stop,
             "crash": crew.crash,
+            "stall": crew.stall,
             "take_over": crew.take_over,
             "revoke": people.revoke,
             "replay": people.replay,

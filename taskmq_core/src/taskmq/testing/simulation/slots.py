@@ -90,10 +90,14 @@ class SlotPool:
 
     # -- what the simulation does --------------------------------------------------------------
 
+    def running(self) -> list[Delivery]:
+        """What runs in the slots."""
+        raise NotImplementedError
+
     @property
     def busy(self) -> int:
         """How many slots run something."""
-        raise NotImplementedError
+        return len(self.running())
 
     def fill(self) -> None:
         """Start what waits, as far as there are slots."""
@@ -143,9 +147,8 @@ class ChildPool(SlotPool):
     def remote(self) -> Mapping[str, RunningJob]:
         return self._remote
 
-    @property
-    def busy(self) -> int:
-        return len(self._running)
+    def running(self) -> list[Delivery]:
+        return [job.delivery for job in self._running]
 
     def abort(self) -> list[Delivery]:
         aborted = [job.delivery for job in self._running]

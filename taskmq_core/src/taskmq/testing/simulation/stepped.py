@@ -91,8 +91,10 @@ class SteppedWorker:
         return self._listener is not None and self._listener.wait(0.0)
 
     def notice(self) -> None:
-        """Let it be woken: the store may have something new. What is signalled later counts."""
+        """Let it be woken: the store may have something new, and it will look as soon as it has
+        room. What is signalled later counts."""
         self._inbox.notice()
+        self._side.sleeps_until = None
         if self._listener is not None:
             self._listener.clear()
 
