@@ -466,7 +466,7 @@ PLANTS: list[tuple[Callable[[Patch], None], set[Rule], int]] = [
     (the_newest_has_to_go, {"state"}, 100),
     (enqueue_wakes_nobody, {"wake"}, 100),
     (a_delivery_runs_twice, {"run", "lease"}, 20),
-    (a_kill_settles_twice, {"run", "lease"}, 60),
+    (a_kill_settles_twice, {"run", "lease"}, 200),
     (a_lost_child_is_a_failure, {"run"}, 300),
     (lost_leases_are_ignored, {"run"}, 300),
     (outcomes_are_forgotten, {"lease"}, 100),

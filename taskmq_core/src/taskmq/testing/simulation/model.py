@@ -7,34 +7,22 @@ shares nothing with any transport but the port's own words and the table of tran
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from taskmq.envelope import Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
-from taskmq.records import Dropped, Failure, MaintenanceReport, Reclaimed, WorkerRecord
+from taskmq.records import Dropped, MaintenanceReport, Reclaimed, WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import (
-    Ack,
-    DeadLetter,
-    Defer,
     Delivery,
     Enqueued,
-    Expire,
     LeaseStatus,
-    Nack,
-    Release,
-    RetryLater,
-    Revoke,
-    Settled,
-    Settlement,
 )
 
 from .capacity import Overfull, to_drop
-from .flow import Flow
-from .graph import Graph
 from .job import UNSTARTED, Edge, Job
+from .lifecycle import Lifecycle
 
 __all__ = ["Key", "Model"]
 
@@ -51,20 +39,16 @@ class Key:
     until: float
 
 
-class Model:
+class Model(Lifecycle):
     """Each method is one operation of the port: it changes the model and gives the answer that
     the store should give. What a store may choose freely, whom it delivers, is checked against
     `ready` and taken over by `deliver`."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Job] = {}
-        self.deleted: dict[str, str] = {}
-        """Ids that were stored once, and what deleted them."""
+        super().__init__()
         self.keys: dict[str, Key] = {}
         self.workers: dict[str, WorkerRecord] = {}
         self.leaders: dict[str, tuple[str, float]] = {}
-        self.flow = Flow(self.jobs)
-        self._graph = Graph(self.jobs)
         self._sequence = 0
 
     # -- storing -------------------------------------------------------------------------------
@@ -128,105 +112,6 @@ class Model:
             edges={dependency.job: Edge() for dependency in envelope.after},
         )
 
-    # -- the ways in which a job ends ----------------------------------------------------------
-
-    def _end(self, jobs: Iterable[Job], event: Event, now: float) -> None:
-        """The same end for several: one that waits for another of them is not skipped."""
-        ended = list(jobs)
-        for job in ended:
-            if event is not Event.DEAD and not job.is_running:
-                self.flow.forfeit(job)
-            job.move(event, now)
-        for job in ended:
-            self._graph.skip(job, now)
-
-    def _die(self, job: Job, reason: str, now: float, failure: Failure | None = None) -> None:
-        job.note()
-        job.dead_reason = reason
-        job.reported = job.reported or failure is not None
-        self._end([job], Event.DEAD, now)
-
-    def _delete(self, job: Job, why: str, now: float) -> None:
-        self._graph.skip(job, now)
-        del self.jobs[job.id]
-        self.deleted[job.id] = why
-
-    # -- settling ------------------------------------------------------------------------------
-
-    def settle(self, settlement: Settlement, now: float) -> Settled:
-        job = self.jobs.get(settlement.delivery.job_id)
-        kind = type(settlement)
-        if job is None or job.token != settlement.delivery.token:
-            return Settled.LEASE_LOST
-        if not job.is_running:
-            return Settled.REPEATED if job.settled_as is kind else Settled.LEASE_LOST
-        job.settled_as = kind
-        if not (isinstance(settlement, Defer) and settlement.park):
-            job.unpark()
-        _APPLY[kind](self, job, settlement, now)
-        return Settled.DONE
-
-    def _ack(self, job: Job, settlement: Ack, now: float) -> None:
-        job.move(Event.ACK, now)
-        job.result = settlement.result
-        job.reported = False
-        self._graph.feed(job, settlement.result, now)
-        if not job.kept:
-            self._delete(job, "a success that keeps nothing", now)
-
-    def _retry(self, job: Job, settlement: RetryLater, now: float) -> None:
-        job.note()
-        job.reported = True
-        job.attempt += 1
-        if settlement.envelope is not None:
-            job.redirect(settlement.envelope)
-        self._back(job, Event.RETRY, now, now + settlement.delay)
-
-    def _nack(self, job: Job, settlement: Nack, now: float) -> None:
-        self._lose(job, Event.NACK, now, now + settlement.delay)
-
-    def _dead_letter(self, job: Job, settlement: DeadLetter, now: float) -> None:
-        self._die(job, settlement.reason, now, settlement.failure)
-
-    def _defer(self, job: Job, settlement: Defer, now: float) -> None:
-        job.deliveries -= 1
-        if settlement.park:
-            job.parked_reason = settlement.park
-            job.parked_at = now if job.parked_at is None else job.parked_at
-            job.park_ttl = settlement.park_ttl or 0.0
-        self._back(job, Event.DEFER, now, now + settlement.delay)
-
-    def _release(self, job: Job, settlement: Release, now: float) -> None:
-        job.deliveries -= 1
-        job.yields += 1
-        if not job.cancel_requested:
-            self.flow.refund(job)
-        self._back(job, Event.RELEASE, now, job.visible_at)
-
-    def _expire(self, job: Job, settlement: Expire, now: float) -> None:
-        self._end([job], Event.EXPIRE, now)
-
-    def _revoke(self, job: Job, settlement: Revoke, now: float) -> None:
-        self._end([job], Event.REVOKE, now)
-
-    def _back(self, job: Job, event: Event, now: float, visible_at: float) -> None:
-        if job.cancel_requested:
-            self._end([job], Event.REVOKE, now)
-        else:
-            job.visible_at = visible_at
-            job.move(event, now)
-
-    def _lose(self, job: Job, event: Event, now: float, visible_at: float) -> None:
-        """A delivery came to nothing."""
-        job.reclaims += 1
-        if job.cancel_requested:
-            self._end([job], Event.REVOKE, now)
-        elif job.envelope.ack == "on_receipt" or job.reclaims >= job.envelope.max_deliveries:
-            self._die(job, "worker_lost", now)
-        else:
-            job.note()
-            self._back(job, event, now, visible_at)
-
     # -- housekeeping --------------------------------------------------------------------------
 
     def tidy(self, queues: Collection[str], now: float) -> tuple[Dropped, ...]:
@@ -238,11 +123,6 @@ class Model:
         over = [job for job in self._in(queues, {JobState.RUNNING}) if not job.is_held(now)]
         self._take_back(over, now)
         return over
-
-    def _take_back(self, jobs: Iterable[Job], now: float) -> None:
-        for job in jobs:
-            job.unpark()
-            self._lose(job, Event.RECLAIM, now, min(now, job.lease_until or now))
 
     def _drop_expired(self, queues: Collection[str] | None, now: float) -> list[Job]:
         expired = [job for job in self._in(queues, OPEN) if job.is_expired(now)]
@@ -442,15 +322,3 @@ def _dropped(jobs: Iterable[Job], otherwise: str) -> tuple[Dropped, ...]:
 
 def _is_past(job: Job, now: float) -> bool:
     return (job.finished_at or 0.0) + job.envelope.result_ttl <= now
-
-
-_APPLY: dict[type[Settlement], Callable[[Model, Job, Any, float], None]] = {
-    Ack: Model._ack,
-    RetryLater: Model._retry,
-    Nack: Model._nack,
-    DeadLetter: Model._dead_letter,
-    Defer: Model._defer,
-    Release: Model._release,
-    Expire: Model._expire,
-    Revoke: Model._revoke,
-}
