@@ -67,7 +67,9 @@ def test_a_producer_waits_no_longer_than_it_should() -> None:
     sealed = [app.seal(app.tasks["work"].call(3), 0.0)]
     ticks = itertools.count(0.0, 20.0)
     with pytest.raises(QueueFull):
-        enqueue_or_wait(app.transport, sealed, app.config.queues, lambda: next(ticks))
+        enqueue_or_wait(
+            app.transport, sealed, app.config.queues, lambda: next(ticks), publish_timeout=5
+        )
     assert next(ticks) == 60.0
 
 

@@ -304,7 +304,12 @@ class App:
         elif connection is not None:
             stored = self._enqueue_within(sealed, connection)
         else:
-            stored = enqueue_or_wait(self.transport, sealed, self.config.queues)
+            stored = enqueue_or_wait(
+                self.transport,
+                sealed,
+                self.config.queues,
+                publish_timeout=self.config.publish_timeout,
+            )
         if self.offload is not None:
             self._discard_unused(self.offload, sealed, stored)
         if self.emitter.active:

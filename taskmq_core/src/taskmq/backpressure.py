@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from .config import QueueConfig
 from .envelope import Sealed
 from .errors import QueueFull
+from .patience import within
 from .transport import Enqueued, Transport
 
 __all__ = ["enqueue_or_wait"]
@@ -22,14 +23,22 @@ def enqueue_or_wait(
     sealed: Sequence[Sealed],
     queues: Mapping[str, QueueConfig],
     monotonic: Callable[[], float] = time.monotonic,
+    *,
+    publish_timeout: float,
 ) -> list[Enqueued]:
     """Store jobs, as soon as the queues that are declared to block have room for all of them.
 
+    The store has ``publish_timeout`` seconds to answer, each time that it is asked.
     Raises `QueueFull` for another queue, after ``block_timeout`` seconds, and at once for more jobs
     than would ever fit.
     """
+
+    def enqueue() -> list[Enqueued]:
+        with within(publish_timeout):
+            return transport.enqueue(sealed)
+
     try:
-        return transport.enqueue(sealed)
+        return enqueue()
     except QueueFull as full:
         if not _may_wait(full, sealed, queues):
             raise
@@ -39,7 +48,7 @@ def enqueue_or_wait(
         while True:
             listener.clear()
             try:
-                return transport.enqueue(sealed)
+                return enqueue()
             except QueueFull as full:
                 left = deadline - monotonic()
                 if left <= 0 or not _may_wait(full, sealed, queues):

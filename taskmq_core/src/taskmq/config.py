@@ -160,6 +160,10 @@ class Config:
     """How long a job that no worker could run stays parked before it becomes a dead letter."""
     serializer: Literal["msgspec", "json"] = "msgspec"
     """Both write the same JSON; ``json`` uses the standard library alone."""
+    publish_timeout: float = 5.0
+    """How long a store may take to accept jobs before `TransportUnavailable` is raised."""
+    spool: str | None = None
+    """Path of a file that keeps jobs while the store cannot be reached (`taskmq.spool`)."""
     max_message_bytes: int = 256 * 1024
     payload_store: str | None = None
     """URL of a place for large arguments and results: ``file:///path``, or one of fsspec."""
@@ -368,6 +372,8 @@ _CHECKS: dict[str, Check] = {
     "dedup_ttl": positive,
     "park_ttl": positive,
     "serializer": one_of("msgspec", "json"),
+    "publish_timeout": positive,
+    "spool": optional(name_of),
     "max_message_bytes": count,
     "payload_store": optional(_place),
     "offload_above": optional(count),

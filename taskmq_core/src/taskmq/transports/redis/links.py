@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import redis
 from redis.backoff import NoBackoff
-from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import (
     AbstractConnection,
     Connection,
@@ -16,16 +17,20 @@ from redis.connection import (
     SSLConnection,
     UnixDomainSocketConnection,
 )
-from redis.exceptions import ResponseError
+from redis.crc import key_slot
+from redis.exceptions import ClusterDownError, MovedError, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from .options import Options
+from taskmq.patience import left, within
+
+from .options import Address, Options
 
 __all__ = ["Link", "open_link"]
 
 PUBSUB_PROTOCOL = 2
 """Of connections that only listen: there, everything that arrives is an answer of one kind."""
+REDIRECTIONS = 5
 
 
 class Link(Protocol):
@@ -51,25 +56,28 @@ class ServerLink:
     def __init__(self, options: Options) -> None:
         self._pool = _pool(options, options.protocol)
         self._subscribers = _pool(options, PUBSUB_PROTOCOL)
+        self._options = options
         self._idle: deque[AbstractConnection] = deque()
         self._pid = os.getpid()
 
     def call(self, *command: bytes | str) -> Any:
-        connection = self._take()
-        try:
-            connection.send_command(*command)
-            answer = connection.read_response(disable_decoding=True)
-        except ResponseError:
-            self._idle.append(connection)
-            raise
-        except BaseException:
-            connection.disconnect()
-            raise
+        with within(self._options.timeout):
+            connection = self._take()
+            try:
+                _grant(connection, left(self._options.timeout))
+                connection.send_command(*command)
+                answer = connection.read_response(disable_decoding=True)
+            except ResponseError:
+                self._idle.append(connection)
+                raise
+            except BaseException:
+                connection.disconnect()
+                raise
         self._idle.append(connection)
         return answer
 
     def subscriber(self) -> AbstractConnection:
-        return _connected(self._subscribers)
+        return self._connected(self._subscribers)
 
     def close(self) -> None:
         if self._pid == os.getpid():
@@ -87,54 +95,98 @@ class ServerLink:
             if not _is_stale(connection):
                 return connection
             connection.disconnect()
-        return _connected(self._pool)
+        return self._connected(self._pool)
 
-
-class ClusterLink:
-    """A cluster: the driver follows its slots."""
-
-    def __init__(self, options: Options, key: str) -> None:
-        self._options = options
-        self._key = key
-        self._cluster: RedisCluster | None = None
-        self._pid = 0
-
-    def call(self, *command: bytes | str) -> Any:
-        return self._connected().execute_command(*command, NEVER_DECODE=True)
-
-    def subscriber(self) -> AbstractConnection:
-        cluster = self._connected()
-        node = cluster.nodes_manager.get_node_from_slot(cluster.keyslot(self._key))
-        options = _settings(self._options, PUBSUB_PROTOCOL)
-        kind = SSLConnection if self._options.tls else Connection
-        connection: AbstractConnection = kind(host=node.host, port=node.port, **options)
+    def _connected(self, pool: ConnectionPool) -> AbstractConnection:
+        connection = cast("AbstractConnection", pool.make_connection())
+        # The handshake is answered at once by a server that lives.
+        seconds = left(self._options.connect_timeout)
+        connection.socket_connect_timeout = connection.socket_timeout = seconds
         connection.connect()
         return connection
 
+
+class ClusterLink:
+    """The node of a cluster that serves the slot of a key: all keys of a namespace are there.
+
+    It follows the slot by itself, since the driver's own client tries every node again and again
+    while nobody answers, and cannot be told how long.
+    """
+
+    def __init__(self, options: Options, key: str) -> None:
+        self._options = options
+        self._slot = key_slot(key.encode())
+        self._nodes: dict[Address, ServerLink] = {}
+        self._known: tuple[Address, ...] = options.addresses
+        self._owner: Address | None = None
+
+    def call(self, *command: bytes | str) -> Any:
+        with within(self._options.timeout):
+            for _ in range(REDIRECTIONS):
+                owner = self._find()
+                try:
+                    return self._node(owner).call(*command)
+                except MovedError as error:
+                    self._owner = (error.host or owner[0], error.port)
+                except (redis.ConnectionError, redis.TimeoutError, ClusterDownError, OSError):
+                    self._owner = None  # another one may have taken its place
+                    raise
+        raise redis.ConnectionError("its nodes send us from one to the other")
+
+    def subscriber(self) -> AbstractConnection:
+        try:
+            return self._node(self._find()).subscriber()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            self._owner = None
+            raise
+
     def close(self) -> None:
-        if self._cluster is not None and self._pid == os.getpid():
-            self._cluster.close()
-        self._cluster = None
+        for node in list(self._nodes.values()):
+            node.close()
 
-    def _connected(self) -> RedisCluster:
-        if self._cluster is None or self._pid != os.getpid():
-            options = self._options
-            settings = _settings(options, options.protocol)
-            settings.pop("db")
-            self._cluster = RedisCluster(
-                startup_nodes=[ClusterNode(host, port) for host, port in options.addresses],
-                ssl=options.tls,
-                require_full_coverage=False,
-                **settings,
-            )
-            self._pid = os.getpid()
-        return self._cluster
+    def _node(self, address: Address) -> ServerLink:
+        if address not in self._nodes:
+            options = replace(self._options, addresses=(address,), cluster=False)
+            self._nodes[address] = ServerLink(options)
+        return self._nodes[address]
+
+    def _find(self) -> Address:
+        """Who serves the slot, as far as we know; else as the first node says that answers."""
+        if self._owner is not None:
+            return self._owner
+        failure: Exception = redis.ConnectionError("it has no nodes")
+        seconds = left(self._options.timeout) / (len(self._known) + 1)
+        for address in self._known:
+            try:
+                with within(seconds):
+                    return self._ask(address)
+            except (redis.RedisError, OSError) as error:
+                failure = error
+        raise failure
+
+    def _ask(self, address: Address) -> Address:
+        ranges = self._node(address).call("CLUSTER", "SLOTS")
+        nodes = dict.fromkeys(_address(node, address) for _, _, *nodes in ranges for node in nodes)
+        self._known = tuple(dict.fromkeys((*nodes, *self._options.addresses)))
+        for first, last, primary, *_ in ranges:
+            if first <= self._slot <= last:
+                self._owner = _address(primary, address)
+                return self._owner
+        raise ClusterDownError("no node serves the slot of this namespace")
 
 
-def _connected(pool: ConnectionPool) -> AbstractConnection:
-    connection = cast("AbstractConnection", pool.make_connection())
-    connection.connect()
-    return connection
+def _address(node: Sequence[Any], asked: Address) -> Address:
+    """Where a node is that another one has named; the name may be missing if it is that one."""
+    host = node[0]
+    name = host.decode() if isinstance(host, bytes) else host
+    return (name if name and name != "?" else asked[0], int(node[1]))
+
+
+def _grant(connection: AbstractConnection, seconds: float) -> None:
+    """Let the next command take so long."""
+    found = connection._sock
+    if found is not None:
+        found.settimeout(seconds)
 
 
 def _is_stale(connection: AbstractConnection) -> bool:
@@ -148,11 +200,12 @@ def _is_stale(connection: AbstractConnection) -> bool:
 def _pool(options: Options, protocol: int) -> ConnectionPool:
     settings = _settings(options, protocol)
     if options.service is not None:
+        patience = options.connect_timeout / len(options.addresses)
         sentinels = Sentinel(
             options.addresses,
             sentinel_kwargs={
-                "socket_connect_timeout": options.connect_timeout,
-                "socket_timeout": options.connect_timeout,
+                "socket_connect_timeout": patience,
+                "socket_timeout": patience,
                 "username": options.sentinel_username,
                 "password": options.sentinel_password,
                 "retry": Retry(NoBackoff(), 0),

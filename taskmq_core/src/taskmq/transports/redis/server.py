@@ -11,6 +11,7 @@ from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
 from taskmq.errors import SchemaMismatch, TransportError
+from taskmq.patience import within
 
 from .errors import FAILURES, translate
 from .links import open_link
@@ -41,6 +42,7 @@ class Server:
         # which is not there is refused as a whole: some of the others may be on the other node.
         self._missing = self.name("none")
         self._link = open_link(options, self._key)
+        self._timeout = options.timeout
         self._checked = False
         self._checking = threading.Lock()
 
@@ -89,7 +91,7 @@ class Server:
 
     def _check(self) -> None:
         if not self._checked:
-            with self._checking:
+            with within(self._timeout), self._checking:
                 if not self._checked:
                     self._look()
                     self._checked = True
