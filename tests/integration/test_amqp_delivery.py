@@ -28,7 +28,10 @@ from taskmq.transport import (
     RetryLater,
     Transport,
 )
+from taskmq.transports.amqp.broker import Broker
+from taskmq.transports.amqp.notice import Notice
 from taskmq.transports.amqp.options import parse
+from taskmq.transports.amqp.publisher import Publisher
 from taskmq.transports.amqp.transport import AmqpTransport
 
 R = TypeVar("R")
@@ -248,6 +251,14 @@ def test_a_retry_comes_by_message(open_amqp: Open, messages: Callable[[str], int
     (again,) = take(worker, 1)
     assert (again.job_id, again.attempt) == (delivery.job_id, 2)
     assert worker.deliveries.by_message == 2
+
+
+def test_answers_that_nobody_waits_for_are_read_nevertheless(rabbitmq_url: str) -> None:
+    publisher = Publisher(Broker(parse(f"{rabbitmq_url}?state=memory://")))
+    with closing(publisher):
+        for number in range(1000):
+            assert publisher.offer([Notice(str(number), "q")], None)
+            assert publisher.unconfirmed <= 300
 
 
 def test_a_released_job_comes_by_message(open_amqp: Open) -> None:

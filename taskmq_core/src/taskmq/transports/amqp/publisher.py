@@ -30,6 +30,8 @@ WINDOW = 2_000
 """How many messages are sent before an answer is waited for."""
 FRESH = 1.0
 """Seconds for which an answer of the broker shows that it takes messages."""
+UNREAD = 256
+"""How many answers may wait to be read, where nobody waits for them."""
 LEAVE_ALONE = 5.0
 """Seconds without a further try, after a failure, of what may as well not be sent."""
 
@@ -91,17 +93,26 @@ class Publisher:
                 self._confirm(link, deadline)
 
     def offer(self, notices: Sequence[Notice], now: float | None) -> bool:
-        """Send notices that may as well be lost, and wait for no answer; false if they are not
-        sent, and then it is not tried again for a while."""
-        if self.has_failed or self._blocked:
+        """Send notices that may as well be lost, and mostly wait for no answer; false if they are
+        not sent, and then it is not tried again for a while."""
+        if self.has_failed:
             return False
         try:
             with self._use() as (link, declared, deadline):
+                if self._blocked:  # a new connection shows whether that is over
+                    raise TransportUnavailable(f"the broker {self._broker.where} is blocked")
                 self._send(link, declared, notices, now, deadline)
+                if len(self._unconfirmed) > UNREAD:
+                    self._confirm(link, deadline)
         except TransportError as error:
             logger.debug("%d notices not sent: %s", len(notices), error)
             return False
         return True
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages have been sent for which no answer has been read."""
+        return len(self._unconfirmed)
 
     @property
     def has_failed(self) -> bool:
