@@ -368,7 +368,7 @@ class App:
             dedup = dedup_of(call)
         envelope = Envelope(
             v=VERSION,
-            id=options.id or new_id(now),
+            id=call.id or options.id or new_id(now),
             task=task.name,
             queue=queue,
             args=embed(args, is_json=is_json),

@@ -44,11 +44,12 @@ def map_items(items: Sequence[Any], task: str, options: dict[str, Any]) -> Any:
     mapped = app.tasks[task]
     calls: list[Call[Any]] = []
     for item, job_id in zip(items, sorted(new_id() for _ in items), strict=True):
-        call = replace(mapped.call(item), workflow=workflow, feeds=True)
-        calls.append(call.options(**options, id=job_id))
+        call = mapped.call(item)
+        call = call.options(**options) if options else call
+        calls.append(replace(call, workflow=workflow, feeds=True, id=job_id))
     if not calls:
         return []
-    after = tuple(Dependency(str(call.with_.id), 0, collect=True) for call in calls)
+    after = tuple(Dependency(str(call.id), 0, collect=True) for call in calls)
     gather: Call[Any] = Call(app.tasks[COLLECT], after=after, workflow=workflow, feeds=True)
-    last = gather.options(id=new_id(), queue=context.queue)
-    return Replacement((*calls, last), str(last.with_.id))
+    last = replace(gather.options(queue=context.queue), id=new_id())
+    return Replacement((*calls, last), str(last.id))

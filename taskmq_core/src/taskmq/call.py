@@ -188,6 +188,8 @@ class Call(Generic[R]):
     workflow: str | None = None
     fail_fast: bool = False
     feeds: bool = False
+    id: str | None = None
+    """The job's id, if something else has to know it beforehand."""
 
     def options(self, **options: Any) -> Call[R]:
         """A copy with these options changed. Raises `ConfigError` for an unknown one."""

@@ -160,7 +160,7 @@ class TaskContext:
         list that is collected of such jobs has their results at its end."""
         ids = sorted(new_id(self.clock.now()) for _ in calls)
         members = [
-            replace(call, feeds=True, workflow=self.envelope.workflow).options(id=job_id)
+            replace(call, feeds=True, workflow=self.envelope.workflow, id=job_id)
             for call, job_id in zip(calls, ids, strict=True)
         ]
         return Extension(tuple(self._following(call) for call in members), result)

@@ -97,6 +97,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     enqueued_at: float = 0.0
 
 
+BYTES_EACH = 80
+"""Of a dependency, at most: what a job waits for does not count for the limit of its size."""
+
+
 class _Version(msgspec.Struct):
     v: int
 
@@ -121,7 +125,7 @@ _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 def seal(envelope: Envelope, limit: int) -> Sealed:
     """Encode an envelope.
 
-    Raises `MessageTooLarge` over ``limit`` bytes and `EncodeError` where ``headers`` hold
+    Raises `MessageTooLarge` over ``limit`` bytes, dependencies aside, and `EncodeError` where ``headers`` hold
     something that is no JSON, or a text is not Unicode.
     """
     try:
@@ -130,7 +134,7 @@ def seal(envelope: Envelope, limit: int) -> Sealed:
             refuse_non_finite(envelope.headers)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"cannot encode a job of {envelope.task!r}: {error}") from None
-    if len(data) > limit:
+    if len(data) > limit + BYTES_EACH * len(envelope.after):
         raise MessageTooLarge(
             f"job of task {envelope.task!r} is {len(data):,} bytes, over the limit of {limit:,} "
             "(max_message_bytes); pass a reference to the data instead of the data"

@@ -54,6 +54,7 @@ class Workflow:
         self.nodes: list[Node] = []
         self._members: set[Node] = set()
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}  # of the last one with a name
         self._result: Node | None = None
 
     def __repr__(self) -> str:
@@ -156,22 +157,24 @@ class Workflow:
         fail_fast = self.on_failure == "cancel"
         calls = []
         for node in self.nodes:
-            options = node.call.with_
-            if options.key is not None:
+            call = node.call
+            if call.with_.key is not None:
                 raise ConfigError(
                     f"{node!r} has an idempotency key: jobs of a workflow cannot stand for others"
                 )
-            calls.append(
-                replace(
-                    node.call,
-                    with_=replace(options, id=ids[node]),
-                    after=node.dependencies(ids),
-                    run_if=node.run_if,
-                    workflow=workflow,
-                    fail_fast=fail_fast and not node.sees_to,
-                    feeds=node in feeding,
-                )
+            part: Call[Any] = Call(
+                call.task,
+                call.args,
+                call.kwargs,
+                call.with_,
+                after=node.dependencies(ids),
+                run_if=node.run_if,
+                workflow=workflow,
+                fail_fast=fail_fast and not node.sees_to,
+                feeds=node in feeding,
+                id=ids[node],
             )
+            calls.append(part)
         return calls, ids[result]
 
     def result_node(self) -> Node:
@@ -230,10 +233,10 @@ class Workflow:
         return result
 
     def _name(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self._names:
+        number = self._numbers.get(wanted, 0) + 1
+        while (name := wanted if number == 1 else f"{wanted} {number}") in self._names:
             number += 1
-            name = f"{wanted} {number}"
+        self._numbers[wanted] = number
         self._names.add(name)
         return name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,9 @@ class Node:
     def __repr__(self) -> str:
         return f"<node {self.name}>"
 
-    def sources(self) -> Iterator[Node]:
+    def sources(self) -> Iterable[Node]:
         """What it waits for, each once."""
-        return iter(dict.fromkeys(slot.source for slot in self.slots))
+        return dict.fromkeys([slot.source for slot in self.slots]) if self.slots else ()
 
     def dependencies(self, ids: Mapping[Node, str]) -> tuple[Dependency, ...]:
         """As the envelope has them."""

@@ -58,7 +58,7 @@ def store(workflow: Workflow, app: App) -> WorkflowRun:
         result=result,
         nodes=tuple(
             PlannedNode(
-                str(call.with_.id),
+                str(call.id),
                 node.name,
                 call.task.name,
                 tuple(places[source] for source in node.sources()),
