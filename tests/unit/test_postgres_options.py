@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from taskmq.errors import ConfigError
@@ -57,3 +60,15 @@ def test_mistakes_are_told_without_the_password(query: str, told: str) -> None:
         parse(f"postgresql://app:secret@db/jobs?{query}")
     assert told in str(error.value)
     assert "secret" not in str(error.value)
+
+
+def test_missing_driver_names_the_extra() -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from taskmq import App, Config, ConfigError\n"
+        "try:\n    App(Config(transport='postgresql://db/jobs')).transport\n"
+        "except ConfigError as error:\n    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "pip install 'taskmq-py[postgres]'" in told.stdout, told.stderr
+    assert told.stdout.count("\n") == 1
