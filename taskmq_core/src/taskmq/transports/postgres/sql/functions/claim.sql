@@ -1,0 +1,175 @@
+-- What can be handed out, and taking it: beside others, or alone where limits and turns decide.
+
+-- What there is to do for some queues: for each the highest ready priority; the earliest future
+-- visibility, lease end and expiry of all. Four look-ups in an index for each queue.
+CREATE OR REPLACE FUNCTION taskmq.survey(
+    p_queues text[], OUT tops integer[], OUT visible_at double precision,
+    OUT lease_until double precision, OUT expires_at double precision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    q text;
+    v_at double precision;
+BEGIN
+    tops := '{}';
+    FOREACH q IN ARRAY p_queues LOOP
+        tops := tops || (SELECT jobs.priority::integer FROM taskmq.jobs
+            WHERE jobs.phase = 2 AND jobs.queue = q ORDER BY jobs.priority DESC LIMIT 1);
+        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase = 3 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        visible_at := least(visible_at, v_at);
+        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase = 4 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        lease_until := least(lease_until, v_at);
+        SELECT jobs.expires_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase IN (-1, 0, 2, 3) AND jobs.queue = q AND jobs.expires_at IS NOT NULL
+            ORDER BY jobs.expires_at LIMIT 1;
+        expires_at := least(expires_at, v_at);
+    END LOOP;
+END $$;
+
+-- The highest ready priorities of some queues; NULL where the quota is used up.
+CREATE OR REPLACE FUNCTION taskmq.tops(p_queues text[], p_left integer[])
+RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_tops integer[] := '{}';
+BEGIN
+    FOR i IN 1 .. cardinality(p_queues) LOOP
+        v_tops := v_tops || CASE WHEN coalesce(p_left[i], 1) > 0 THEN (
+            SELECT jobs.priority::integer FROM taskmq.jobs
+            WHERE jobs.phase = 2 AND jobs.queue = p_queues[i] ORDER BY jobs.priority DESC LIMIT 1
+        ) END;
+    END LOOP;
+    RETURN v_tops;
+END $$;
+
+-- Lease the first ready jobs of a queue, of one priority or (NULL) any, beside others who do so.
+CREATE OR REPLACE FUNCTION taskmq.claim(
+    p_queue text, p_level integer, p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_seqs bigint[];
+BEGIN
+    IF p_level IS NULL THEN
+        WITH picked AS MATERIALIZED (
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
+            AND limits IS NULL AND rank = 0
+            ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
+        ), leased AS (
+            UPDATE taskmq.jobs SET
+                phase = 4, state = 'RUNNING', settled_as = NULL,
+                token = greatest(token, jobs.seq << 20) + 1,
+                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
+                worker = p_worker
+            FROM picked WHERE jobs.seq = picked.seq
+            RETURNING jobs.seq, jobs.priority
+        )
+        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+    ELSE
+        WITH picked AS MATERIALIZED (
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND priority = p_level
+            AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
+            ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
+        ), leased AS (
+            UPDATE taskmq.jobs SET
+                phase = 4, state = 'RUNNING', settled_as = NULL,
+                token = greatest(token, jobs.seq << 20) + 1,
+                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
+                worker = p_worker
+            FROM picked WHERE jobs.seq = picked.seq
+            RETURNING jobs.seq, jobs.priority
+        )
+        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+    END IF;
+    RETURN coalesce(v_seqs, '{}');
+END $$;
+
+-- The same, alone: jobs with limits ask their gates, and are held where they may not pass; those
+-- with turns are served. Also the lanes that have to be seen to, and how many are held.
+CREATE OR REPLACE FUNCTION taskmq.claim_alone(
+    p_queue text, p_level integer, p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text, INOUT lanes taskmq.lane[], INOUT held integer,
+    OUT seqs bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_gate text;
+BEGIN
+    seqs := '{}';
+    FOR r IN
+        SELECT seq, priority, limits, rank FROM taskmq.jobs
+        WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
+        AND (expires_at IS NULL OR expires_at > p_now)
+        ORDER BY priority DESC, rank, seq
+    LOOP
+        -- Some 50 ms of holding in one exchange: then others may come in between.
+        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
+        v_gate := NULL;
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
+            v_gate := taskmq.admit(r.limits, p_now);
+            IF v_gate IS NOT NULL THEN
+                UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
+                held := held + 1;
+                CONTINUE;
+            END IF;
+        END IF;
+        UPDATE taskmq.jobs SET
+            phase = 4, state = 'RUNNING', settled_as = NULL,
+            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+            due_at = p_lease_until, started_at = p_now, worker = p_worker,
+            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+        WHERE seq = r.seq;
+        IF r.rank > 0 THEN
+            PERFORM taskmq.serve(r.seq);
+        END IF;
+        seqs := seqs || r.seq;
+    END LOOP;
+END $$;
+
+-- Lease the first of some named jobs, in the order of the names, beside others or alone. Of the
+-- queues, only those count whose place in `p_tops` is not NULL; `p_left_of` are their quotas.
+CREATE OR REPLACE FUNCTION taskmq.claim_named(
+    p_names text[], p_queues text[], p_tops integer[], p_count integer, p_now double precision,
+    p_lease_until double precision, p_worker text, p_alone boolean, INOUT left_of integer[],
+    INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_gate text;
+BEGIN
+    seqs := '{}';
+    FOR r IN
+        SELECT j.seq, j.queue, j.priority, j.limits, j.rank, array_position(p_queues, j.queue) AS i
+        FROM (SELECT name, min(n) AS n FROM unnest(p_names) WITH ORDINALITY AS g (name, n) GROUP BY name) AS named
+        JOIN taskmq.jobs AS j ON j.id = named.name
+        WHERE j.phase = 2 AND j.queue = ANY (p_queues) AND (j.expires_at IS NULL OR j.expires_at > p_now)
+        ORDER BY named.n FOR UPDATE OF j SKIP LOCKED
+    LOOP
+        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
+        CONTINUE WHEN p_tops[r.i] IS NULL OR left_of[r.i] < 1;
+        CONTINUE WHEN NOT p_alone AND (r.limits IS NOT NULL OR r.rank > 0);
+        IF r.limits IS NOT NULL THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
+            v_gate := taskmq.admit(r.limits, p_now);
+            IF v_gate IS NOT NULL THEN
+                UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
+                held := held + 1;
+                CONTINUE;
+            END IF;
+        END IF;
+        UPDATE taskmq.jobs SET
+            phase = 4, state = 'RUNNING', settled_as = NULL,
+            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+            due_at = p_lease_until, started_at = p_now, worker = p_worker,
+            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+        WHERE seq = r.seq;
+        IF r.rank > 0 THEN
+            PERFORM taskmq.serve(r.seq);
+        END IF;
+        seqs := seqs || r.seq;
+        left_of[r.i] := left_of[r.i] - 1;
+    END LOOP;
+END $$;
