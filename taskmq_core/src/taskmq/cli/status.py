@@ -12,6 +12,7 @@ import msgspec
 from taskmq import App
 from taskmq.diagnose import in_words
 from taskmq.records import JobFilter
+from taskmq.urls import without_passwords
 
 from .apps import open_store
 from .exits import Exit
@@ -47,7 +48,7 @@ class Snapshot:
     def __init__(self, app: App) -> None:
         store = app.transport
         self.now = app.clock.now()
-        self.url = app.config.transport
+        self.url = without_passwords(app.config.transport)
         self.capabilities = store.capabilities
         self.workers = store.workers()
         self.queues = store.stats()

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from taskmq.checks import nearest
 from taskmq.errors import ConfigError
+from taskmq.urls import without_passwords
 
 __all__ = ["GENERIC", "Options", "parse", "without_password"]
 
@@ -120,7 +121,7 @@ def parse(url: str) -> Options:
 
 def without_password(url: str) -> str:
     """A URL without its options and with stars for the password."""
-    return re.sub(r"(://[^:/?@]*):[^@/]*@", r"\1:***@", url.partition("?")[0])
+    return without_passwords(url.partition("?")[0])
 
 
 def _check_address(shown: str, broker: str) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from taskmq.checks import nearest
 from taskmq.errors import ConfigError
+from taskmq.urls import without_passwords
 
 __all__ = ["SCHEMES", "Address", "Options", "parse"]
 
@@ -29,7 +30,6 @@ KNOWN = (
     "sentinel_password",
     *TLS,
 )
-SECRET = re.compile(r"(//[^/@]*:)[^/@]*@|((?:^|[?&])sentinel_password=)[^&]*")
 
 Address = tuple[str, int]
 
@@ -118,9 +118,7 @@ def parse(url: str) -> Options:
 
 def _shown(url: str) -> str:
     """The URL without its passwords."""
-    return repr(
-        SECRET.sub(lambda match: f"{match[1] or match[2]}***{'@' if match[1] else ''}", url)
-    )
+    return repr(without_passwords(url))
 
 
 def _options(url: str, query: str) -> dict[str, str]:
