@@ -43,7 +43,7 @@ from .tasks import (
     TaskDecorator,
     task_of,
 )
-from .transport import Enqueued, TransactionalProducer, Transport
+from .transport import Capabilities, Enqueued, TransactionalProducer, Transport
 
 if TYPE_CHECKING:
     from .payloads import Offload, PayloadStore
@@ -527,6 +527,11 @@ class App:
             transport.close()
             raise
         return transport
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """What its store can do; ``None`` in a child process that has no access to it."""
+        return None if self._no_transport else self.transport.capabilities
 
     @property
     def store_name(self) -> str:

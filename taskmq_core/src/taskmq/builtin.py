@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .call import Call, Replacement
 from .context import current_task
 from .envelope import Dependency
-from .ids import new_id
+from .ids import new_id, offspring_id
 from .tasks import FunctionTask
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def map_items(items: Sequence[Any], task: str, options: dict[str, Any]) -> Any:
     app, workflow = context.app, context.envelope.workflow or context.id
     mapped = app.tasks[task]
     calls: list[Call[Any]] = []
-    for item, job_id in zip(items, sorted(new_id() for _ in items), strict=True):
+    ids = sorted(new_id() for _ in items)
+    for item, own in zip(items, ids, strict=True):
+        job_id = offspring_id(context.id, own)
         call = mapped.call(item)
         call = call.options(**options) if options else call
         calls.append(replace(call, workflow=workflow, feeds=True, id=job_id))
@@ -51,5 +53,5 @@ def map_items(items: Sequence[Any], task: str, options: dict[str, Any]) -> Any:
         return []
     after = tuple(Dependency(str(call.id), 0, collect=True) for call in calls)
     gather: Call[Any] = Call(app.tasks[COLLECT], after=after, workflow=workflow, feeds=True)
-    last = replace(gather.options(queue=context.queue), id=new_id())
+    last = replace(gather.options(queue=context.queue), id=offspring_id(context.id, new_id()))
     return Replacement((*calls, last), str(last.id))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call, Expandable, Extension, Replacement
 from .clock import Clock
-from .envelope import Envelope
+from .envelope import Dependency, Envelope
 from .errors import JobCancelled, RetryJob, TaskmqError
-from .ids import new_id
+from .ids import new_id, offspring_id
 from .transport import Delivery
 
 if TYPE_CHECKING:
@@ -147,12 +147,26 @@ class TaskContext:
         """Submit another task, carrying this one's trace along."""
         return task.call(*args, **kwargs).options(trace=dict(self.trace)).submit()
 
-    def replace(self, work: Expandable) -> Replacement:
-        """To be returned: ``return ctx.replace(workflow)``. The workflow's jobs are stored in the
-        step that settles this one; its result becomes this job's, and whoever waits for this job
-        waits for that. If it fails, this job is SKIPPED."""
-        calls, to = work.expand(self.envelope.workflow or self.id)
-        return Replacement(tuple(self._following(call) for call in calls), to)
+    def replace(self, work: Expandable | Call[Any]) -> Replacement:
+        """To be returned: ``return ctx.replace(workflow)``, or a single call. The workflow's jobs
+        are stored in the step that settles this one; its result becomes this job's, and whoever
+        waits for this job waits for that. If it fails, this job is SKIPPED."""
+        workflow = self.envelope.workflow or self.id
+        if isinstance(work, Call):
+            alone = replace(work, feeds=True, workflow=workflow, id=work.with_.id or new_id())
+            calls, to = [alone], str(alone.id)
+        else:
+            expanded, to = work.expand(workflow)
+            calls = list(expanded)
+        # Their ids say which node of the workflow they were added by.
+        ids = {
+            str(call.id): offspring_id(self.id, str(call.id))
+            for call in calls
+            if call.with_.id is None
+        }
+        return Replacement(
+            tuple(self._following(_renamed(call, ids)) for call in calls), ids.get(to, to)
+        )
 
     def extend(self, *calls: Call[Any], result: Any = None) -> Extension:
         """To be returned: ``return ctx.extend(visit.call(url), …, result=page)``. The calls become
@@ -160,7 +174,12 @@ class TaskContext:
         list that is collected of such jobs has their results at its end."""
         ids = sorted(new_id(self.clock.now()) for _ in calls)
         members = [
-            replace(call, feeds=True, workflow=self.envelope.workflow, id=job_id)
+            replace(
+                call,
+                feeds=True,
+                workflow=self.envelope.workflow,
+                id=call.with_.id or offspring_id(self.id, job_id),
+            )
             for call, job_id in zip(calls, ids, strict=True)
         ]
         return Extension(tuple(self._following(call) for call in members), result)
@@ -182,6 +201,12 @@ class TaskContext:
             raise JobCancelled(f"the lease of job {self.id} was lost: it runs elsewhere")
         if self.cancelled:
             raise JobCancelled(f"job {self.id} was cancelled")
+
+
+def _renamed(call: Call[Any], ids: Mapping[str, str]) -> Call[Any]:
+    """With the new ids, where it and what it waits for have such."""
+    after = tuple(Dependency(ids.get(d.job, d.job), d.into, d.collect) for d in call.after)
+    return replace(call, id=ids.get(str(call.id), call.id), after=after)
 
 
 class CoroutineContext(TaskContext):

@@ -17,7 +17,7 @@ from .transport import Capabilities
 if TYPE_CHECKING:
     from .tasks import Task
 
-__all__ = ["refuse_jobs", "refuse_program", "refuse_required"]
+__all__ = ["refuse_growth", "refuse_jobs", "refuse_program", "refuse_required"]
 
 ADVICE = {
     "durable": "it forgets its jobs with its process",
@@ -60,6 +60,11 @@ def refuse_jobs(batch: Sequence[Sealed], store: str, has: Capabilities) -> None:
     if has.limits and has.capacity and has.fair_turns and has.dependencies and has.workflows:
         return
     _refuse(_of_jobs(batch), store, has)
+
+
+def refuse_growth(store: str, has: Capabilities) -> None:
+    """Raises `ConfigError` where a job cannot add others to its workflow."""
+    _refuse([("a task replaces or extends itself", "workflows")], store, has)
 
 
 def _of_tasks(tasks: Iterable[Task[..., object]]) -> Iterator[Need]:

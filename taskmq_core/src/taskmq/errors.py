@@ -267,7 +267,12 @@ class JobRevoked(ResultError):
 
 class JobSkipped(ResultError):
     """The job never ran: a job that it depended on did not succeed, or another one with its
-    ``dedup`` key has done the work."""
+    ``dedup`` key has done the work. ``culprit`` is the id of the job that failed, expired or was
+    revoked, as far as that is known; its error is the ``__cause__``."""
+
+    def __init__(self, message: str = "", *, culprit: str | None = None) -> None:
+        super().__init__(message)
+        self.culprit = culprit
 
 
 class UnknownJob(ResultError):

@@ -18,6 +18,7 @@ from .call import Call, Extension, Replacement
 from .codec import Payload
 from .context import CoroutineContext, TaskContext, active_context
 from .dedup import Dedup, skipped
+from .demands import refuse_growth, refuse_jobs
 from .envelope import Envelope, Sealed, load
 from .errors import (
     ControlSignal,
@@ -393,6 +394,9 @@ class Executor:
             if type(result) is Extension:
                 spawn, result = self._seal(result.calls), result.result
             payload = self._payload(envelope, result)
+        except PayloadUnavailable as error:  # what it adds cannot be stored now, but later
+            logger.warning("job %s is put off: %s", delivery.job_id, error)
+            return Defer(delivery, PUT_OFF)
         except EncodeError as error:  # running again would not help
             _call_hook(task, "on_failure", context, error)
             return DeadLetter(delivery, "unencodable_result", describe(error))
@@ -401,10 +405,19 @@ class Executor:
         return Ack(delivery, payload, spawn)
 
     def _seal(self, calls: Sequence[Call[Any]]) -> list[Sealed]:
-        """What a task adds to its workflow. Raises `EncodeError` for what cannot be stored."""
-        now = self._clock.now()
+        """What a task adds to its workflow. Raises `EncodeError` for what cannot be stored, and
+        `PayloadUnavailable`."""
+        now, app = self._clock.now(), self._app
         try:
-            return [self._app.seal(call, now) for call in calls]
+            has = app.capabilities
+            if has is not None:
+                refuse_growth(app.store_name, has)
+            sealed = [app.seal(call, now) for call in calls]
+            if has is not None:
+                refuse_jobs(sealed, app.store_name, has)
+            return sealed
+        except PayloadUnavailable:
+            raise
         except TaskmqError as error:
             raise EncodeError(str(error)) from error
 

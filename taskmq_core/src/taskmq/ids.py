@@ -11,7 +11,7 @@ import os
 import random
 import time
 
-__all__ = ["ULID_LENGTH", "new_id", "timestamp_of"]
+__all__ = ["ULID_LENGTH", "new_id", "offspring_id", "origin_of", "timestamp_of"]
 
 ULID_LENGTH = 26
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -38,6 +38,24 @@ def new_id(at: float | None = None) -> str:
         f"{p[n >> 80 & 1023]}{p[n >> 70 & 1023]}{p[n >> 60 & 1023]}{p[n >> 50 & 1023]}"
         f"{p[n >> 40 & 1023]}{p[n >> 30 & 1023]}{p[n >> 20 & 1023]}{p[n >> 10 & 1023]}{p[n & 1023]}"
     )
+
+
+def offspring_id(origin: str, own: str) -> str:
+    """The id of a job that another one adds to its workflow: that of the node that all of them go
+    back to, a dot, and a ULID of its own. It does not grow from one generation to the next.
+
+    >>> offspring_id("report", "01HF7YAT00P1RHENHKJCXP1W2M")
+    'report.01HF7YAT00P1RHENHKJCXP1W2M'
+    >>> offspring_id("report.01HF7YAT00P1RHENHKJCXP1W2M", "01HF7YAT01DQN4TMYDXQKHCPX7")
+    'report.01HF7YAT01DQN4TMYDXQKHCPX7'
+    """
+    return f"{origin_of(origin)}.{own}"
+
+
+def origin_of(job_id: str) -> str:
+    """The node that a job goes back to which another one has added; the job's own id otherwise."""
+    origin, dot, own = job_id.rpartition(".")
+    return origin if dot and len(own) == ULID_LENGTH else job_id
 
 
 def timestamp_of(job_id: str) -> float:

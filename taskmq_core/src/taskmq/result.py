@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from .codec import SKIPPED
 from .control import whoami
 from .conversion import convert
+from .envelope import Envelope, load
 from .errors import (
     JobExpired,
     JobRevoked,
     JobSkipped,
+    MessageError,
     RemoteError,
     ResultError,
     ResultTimeout,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 R = TypeVar("R")
+LONGEST_CHAIN = 1000
+"""Skipped jobs, one because of the other, that are looked at for the first reason."""
 
 
 class Result(Generic[R]):
@@ -134,6 +138,8 @@ class Result(Generic[R]):
             raise
 
     def _value(self, record: JobRecord) -> R:
+        if record.state is JobState.SKIPPED:
+            raise _skipped(self.app, record)
         if record.state is not JobState.SUCCEEDED:
             raise _error_of(record)
         if record.result is None:
@@ -208,9 +214,68 @@ def _error_of(record: JobRecord) -> ResultError:
         return JobExpired(f"job {record.id} expired before it started")
     if record.state is JobState.REVOKED:
         return JobRevoked(f"job {record.id} was revoked")
-    if record.state is JobState.SKIPPED:
-        return JobSkipped(f"job {record.id} was skipped: a job it depends on did not succeed")
     failure, reason = record.failure, record.dead_reason or ""
     if failure is None:
         return RemoteError(reason or "failed", f"job {record.id}", reason=reason)
     return RemoteError(failure.type, failure.message, failure.traceback, reason)
+
+
+def _skipped(app: App, record: JobRecord) -> JobSkipped:
+    """Which job is the reason, and why that did not succeed, as far as the store still knows."""
+    culprit = _culprit(app, record)
+    if culprit is None and _run_if(record) == "failed":
+        return JobSkipped(f"job {record.id} was skipped: it runs if another one fails; none did")
+    if culprit is None:
+        return JobSkipped(f"job {record.id} was skipped: a job it depends on did not succeed")
+    known = _error_of(culprit)
+    why = f"{known.type}: {known.message}" if isinstance(known, RemoteError) else ""
+    what = f"job {culprit.id} ({culprit.task}) {_ENDED[culprit.state]}"
+    error = JobSkipped(
+        f"job {record.id} was skipped, because {what}" + (f": {why}" if why else ""),
+        culprit=culprit.id,
+    )
+    error.__cause__ = known
+    return error
+
+
+_ENDED = {
+    JobState.FAILED: "failed",
+    JobState.EXPIRED: "expired before it started",
+    JobState.REVOKED: "was revoked",
+}
+
+
+def _culprit(app: App, record: JobRecord) -> JobRecord | None:
+    """The job that is the reason, at the end of a chain of skipped ones."""
+    for _ in range(LONGEST_CHAIN):
+        if record.state in _ENDED:
+            return record
+        skipped = None
+        for needed in app.transport.get(_needs(record)):
+            if needed is not None and needed.state in _ENDED:
+                return needed
+            if needed is not None and needed.state is JobState.SKIPPED:
+                skipped = needed
+        if skipped is None:
+            return None
+        record = skipped
+    return None
+
+
+def _needs(record: JobRecord) -> list[str]:
+    if record.delegated_to is not None:
+        return [record.delegated_to]
+    envelope = _envelope(record)
+    return list(dict.fromkeys(each.job for each in envelope.after)) if envelope else []
+
+
+def _run_if(record: JobRecord) -> str:
+    envelope = _envelope(record)
+    return envelope.run_if if envelope else ""
+
+
+def _envelope(record: JobRecord) -> Envelope | None:
+    try:
+        return load(record.envelope)
+    except MessageError:
+        return None

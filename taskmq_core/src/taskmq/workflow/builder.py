@@ -81,13 +81,14 @@ class Workflow:
         Of a nested workflow every node waits for ``after`` that would wait for nothing else.
         """
         waits = [after] if isinstance(after, Node) else list(after)
-        if isinstance(work, Task):
-            work = work.call(*args, **kwargs)
-        elif args or kwargs:
-            raise ConfigError("arguments go into the call, or behind the task")
         if isinstance(work, Workflow):
+            if args or kwargs or run_if is not None:
+                raise ConfigError(
+                    f"nested workflow {work.name!r} takes no arguments and no run_if: its own "
+                    "nodes have them"
+                )
             return self._nest(work, waits, name)
-        call, slots = take_nodes(work)
+        call, slots = take_nodes(_call(work, args, kwargs))
         slots += [Slot(each) for each in waits]
         default: RunIf = "finished" if self.on_failure == "continue" and slots else "succeeded"
         return self._add(Node(self._name(name or call.task.name), call, slots, run_if or default))
@@ -122,9 +123,19 @@ class Workflow:
         call = task.call([], *args, **kwargs)
         return self._see_to(replace(call, args=call.args[1:]), of, "failed", losses=True)
 
-    def finally_(self, call: Call[Any], of: Node | Iterable[Node] = ()) -> Node:
-        """Run a call once all of these nodes (all, if none is named) have ended, however."""
-        return self._see_to(call, of, "finished", losses=False)
+    def finally_(
+        self,
+        work: Task[..., Any] | Call[Any],
+        *args: Any,
+        of: Node | Iterable[Node] = (),
+        **kwargs: Any,
+    ) -> Node:
+        """Run a call, or a task with its arguments, once all of these nodes (all, if none is
+        named) have ended, however.
+
+        >>> flow.finally_(delete_folder, folder)
+        """
+        return self._see_to(_call(work, args, kwargs), of, "finished", losses=False)
 
     def returns(self, node: Node) -> None:
         """Let the workflow's result be that of a node, which others may wait for."""
@@ -252,3 +263,19 @@ class Workflow:
         if not self.nodes:
             raise ConfigError(f"workflow {self.name!r} has no nodes")
         return self.nodes[0].call.task.app
+
+
+def _call(work: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
+    if isinstance(work, Task):
+        return work.call(*args, **kwargs)
+    if not isinstance(work, Call):
+        raise ConfigError(
+            f"a node is a task with its arguments, a call or a workflow, not {work!r}: "
+            "flow.add(task, 1), flow.add(task.call(1)) or flow.add(workflow)"
+        )
+    if args or kwargs:
+        raise ConfigError(
+            f"arguments of {work.task.name!r} stand twice: put them into the call, or pass the "
+            "task instead of a call"
+        )
+    return work

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taskmq.call import Call
 from taskmq.envelope import Dependency, RunIf
 from taskmq.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Node", "Slot", "take_nodes"]
 
