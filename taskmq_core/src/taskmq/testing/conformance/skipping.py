@@ -176,3 +176,20 @@ def replay_of_a_dependent_needs_no_dependency(subject: Subject) -> None:
     _die(subject, job_id)
     subject.transport.replay([job_id], {})
     equal(subject.expect(job_id, S.QUEUED, "after the replay").pending, 0, "pending")
+
+
+@case("dependencies")
+def success_before_a_skip_at_once_is_not_lost(subject: Subject) -> None:
+    """A job that is skipped when it is stored, because of one that is dead, knows of the others
+    that had succeeded; when that is replayed, it waits for nothing else."""
+    for first_is_dead in (True, False):
+        dead, other = subject.add_many(2)
+        _die(subject, dead)
+        _succeed(subject, other, "other")
+        waiting = subject.add(after=[dead, other] if first_is_dead else [other, dead])
+        subject.expect(waiting, S.SKIPPED, "at once")
+        subject.transport.replay([dead], {})
+        equal(subject.expect(waiting, S.WAITING, "after the replay").pending, 1, "pending")
+        _succeed(subject, dead, "first")
+        inputs = {dead: text("first"), other: text("other")}
+        equal(subject.take(waiting).inputs, inputs, "inputs")
