@@ -10,7 +10,7 @@ import pytest
 from taskmq import App, Config, ConfigError
 from taskmq.documents import DocumentChange
 from taskmq.envelope import load
-from taskmq.errors import TransportUnavailable
+from taskmq.errors import TransportUnavailable, UnknownSchedule
 from taskmq.records import JobFilter
 from taskmq.schedule import Schedule, at, cron, every
 from taskmq.scheduler import DUE_AT, SCHEDULE, Scheduler, Schedules
@@ -251,7 +251,7 @@ def test_what_the_program_defines_follows_the_program(app: App, clock: FakeClock
     with pytest.raises(ConfigError, match="defined by shop:app"):
         schedules.remove("note")
     schedules.remove("added")
-    with pytest.raises(ConfigError, match="no schedule 'ntoe'; did you mean 'note'"):
+    with pytest.raises(UnknownSchedule, match="no schedule 'ntoe'; did you mean 'note'"):
         schedules.get("ntoe")
 
 

@@ -3,6 +3,7 @@
     TaskmqError
     ├── ConfigError                 a setting, URL or task definition is wrong
     ├── UnknownTask                 no task of that name is registered here
+    ├── UnknownSchedule             the store has no schedule of that name
     ├── TaskNotBound                a task was called that belongs to no app yet
     ├── MessageError                a job cannot be put into, or read from, its wire form
     │   ├── MessageTooLarge         over ``Config.max_message_bytes``
@@ -83,6 +84,7 @@ __all__ = [
     "TransportUnavailable",
     "UnknownDependency",
     "UnknownJob",
+    "UnknownSchedule",
     "UnknownTask",
     "UnsupportedVersion",
     "WorkerLost",
@@ -99,6 +101,10 @@ class ConfigError(TaskmqError):
 
 class UnknownTask(TaskmqError):
     """No task of that name is registered in this app."""
+
+
+class UnknownSchedule(TaskmqError):
+    """The store has no schedule of that name."""
 
 
 class TaskNotBound(TaskmqError):

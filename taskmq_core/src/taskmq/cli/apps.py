@@ -18,7 +18,7 @@ from taskmq.checks import nearest
 
 from .exits import CommandFailed, Exit
 
-__all__ = ["explain_import", "load_app", "open_app", "open_store", "plugins_of"]
+__all__ = ["explain_import", "load_app", "open_app", "open_store", "plugins_of", "program_of"]
 
 HOW = "pass --app module:attribute or set TASKMQ_APP"
 
@@ -47,6 +47,12 @@ def open_store(arguments: argparse.Namespace) -> App:
     if os.environ.get("TASKMQ_TRANSPORT"):
         return App(Config.from_env(plugins=plugins_of(arguments)))
     raise ConfigError(f"which store? {HOW}, or pass --transport URL or set TASKMQ_TRANSPORT")
+
+
+def program_of(arguments: argparse.Namespace) -> str:
+    """What the program is called whose app it is, however its path is written; empty without."""
+    spec = _spec(arguments)
+    return spec if not spec or ":" in spec else f"{spec}:app"
 
 
 def plugins_of(arguments: argparse.Namespace) -> tuple[str, ...]:

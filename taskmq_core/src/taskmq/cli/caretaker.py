@@ -72,6 +72,8 @@ class Caretaker(WorkerHook):
         self._end_process = end_process
         self._worker: Worker
         self.probe: HealthServer | None = None
+        self.on_stopping: Callable[[], object] = lambda: None
+        """Called at the first signal, in a thread of its own."""
 
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
@@ -169,6 +171,7 @@ class Caretaker(WorkerHook):
         if self._told > 1:
             self._force_at = min(self._force_at, time.monotonic() + AT_ONCE)
             return
+        self.on_stopping()
         self._force_at = time.monotonic() + self._grace - min(SOONER, self._grace / 20)
         held = self._worker.in_flight()
         text = "stops"

@@ -19,6 +19,7 @@ from taskmq.errors import (
     TransportError,
     UnknownDependency,
     UnknownJob,
+    UnknownSchedule,
     UnknownTask,
 )
 
@@ -40,7 +41,7 @@ class Exit(IntEnum):
     FULL = 5
     """The store has no space left."""
     UNKNOWN = 6
-    """There is no such job, dead letter or task."""
+    """There is no such job, dead letter, task or schedule."""
     TIMEOUT = 7
     """The job was not finished in time. It is still there."""
     REFUSED = 8
@@ -57,6 +58,7 @@ class Exit(IntEnum):
 _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (ConfigError, Exit.USAGE),
     (UnknownTask, Exit.UNKNOWN),
+    (UnknownSchedule, Exit.UNKNOWN),
     (UnknownJob, Exit.UNKNOWN),
     (ResultTimeout, Exit.TIMEOUT),
     (ResultError, Exit.FAILED),

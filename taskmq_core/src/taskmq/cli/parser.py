@@ -16,15 +16,17 @@ from taskmq.logs import LEVELS
 from taskmq.worker.pulse import STUCK_AFTER
 
 from . import admin, control, dead, payloads, run
+from .beat import beat
 from .call import call
 from .exits import Exit
 from .migrate_schema import migrate_schema
+from .schedule_options import add_schedule_commands
 from .status import status
 
 __all__ = ["build_parser"]
 
 CODES = """Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 store unavailable, 4 store
-damaged, 5 store full, 6 no such job or task, 7 not finished in time, 8 job refused."""
+damaged, 5 store full, 6 no such job, task or schedule, 7 not finished in time, 8 job refused."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -89,6 +91,16 @@ def build_parser() -> argparse.ArgumentParser:
         add(commands, "dev", run.dev, "run a worker for development", "taskmq dev --app tasks:app"),
         log_level="debug",
     )
+    _beat_arguments(
+        add(
+            commands,
+            "beat",
+            beat,
+            "run a scheduler alone, without a worker",
+            "taskmq beat --app tasks:app",
+            "taskmq beat --transport postgresql://app@db/jobs",
+        )
+    )
     _health_arguments(
         add(
             commands,
@@ -132,6 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
     _json_argument(inspect)
     _control_arguments(commands, add)
     _dlq_arguments(commands, add)
+    _schedule_arguments(commands, add)
     _payloads_arguments(commands, add)
     purge = add(
         commands,
@@ -202,6 +215,9 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
         "--until-idle", "--once", action="store_true", help="end when nothing is left to do now"
     )
     parser.add_argument(
+        "--no-scheduler", action="store_true", help="enqueue nothing that schedules say"
+    )
+    parser.add_argument(
         "--events",
         metavar="WHERE",
         help="write events as JSON lines to stdout or stderr, or tell plugin:NAME; or none",
@@ -224,6 +240,12 @@ def _worker_arguments(parser: argparse.ArgumentParser, *, log_level: str) -> Non
     parser.add_argument(
         "--lease", type=float, metavar="SECONDS", help="a silent worker keeps its jobs for so long"
     )
+
+
+def _beat_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="enqueue what is due now, and end")
+    parser.add_argument("--log-level", choices=LEVELS, default="info", metavar="LEVEL")
+    parser.add_argument("--log-format", choices=("json", "pretty"), metavar="FORMAT")
 
 
 def _children_arguments(parser: argparse.ArgumentParser) -> None:
@@ -347,6 +369,13 @@ def _payloads_arguments(commands: Any, add: Callable[..., argparse.ArgumentParse
     collect.add_argument("--dry-run", action="store_true", help="delete nothing, only count")
     _json_argument(collect)
     _yes_argument(collect)
+
+
+def _schedule_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "list, add, pause, resume and run schedules"
+    parser = commands.add_parser("schedule", help=text, description=text, parents=[_common()])
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    add_schedule_commands(actions, add, seconds=_seconds, count=_count)
 
 
 def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:

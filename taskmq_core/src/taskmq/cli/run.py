@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from taskmq import App, Config, __version__, logs
+from taskmq.urls import without_passwords
 from taskmq.worker import Worker
 
-from .apps import open_app
+from .apps import open_app, program_of
+from .beat import SchedulerBeside
 from .caretaker import Caretaker
 from .exits import CommandFailed, Exit
 from .output import wants_color
@@ -42,7 +45,8 @@ def dev(arguments: argparse.Namespace) -> int:
     """A worker with what one wants while developing: every queue, and all that happens."""
     app = open_app(arguments)
     tasks = ", ".join(app.tasks.names()) or "no tasks"
-    _note(f"taskmq {__version__}, development: one worker on {app.config.transport} for {tasks}")
+    url = without_passwords(app.config.transport)
+    _note(f"taskmq {__version__}, development: one worker on {url} for {tasks}")
     _note("Ctrl-C stops it; start it again after a change of code")
     return _run(app, arguments, arguments.queues)
 
@@ -78,8 +82,23 @@ def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) 
         caretaker.probe = HealthServer(arguments.health_socket, caretaker.health)
     for warning in _warnings(app, made.queues):
         _note(f"warning: {warning}")
-    with app, caretaker.beside(made):
+    with app, caretaker.beside(made), _scheduler(app, arguments, caretaker):
         return caretaker.leave(made.run_until_idle() if arguments.until_idle else made.run())
+
+
+@contextmanager
+def _scheduler(app: App, arguments: argparse.Namespace, caretaker: Caretaker) -> Iterator[None]:
+    """While inside, a scheduler runs beside the worker, unless that is not wanted."""
+    if arguments.no_scheduler or arguments.until_idle:
+        yield
+        return
+    beside = SchedulerBeside(app, program_of(arguments))
+    app.add_hook(beside)
+    caretaker.on_stopping = beside.stop
+    try:
+        yield
+    finally:
+        beside.end()
 
 
 def _settings(app: App, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -105,7 +124,7 @@ def _warnings(app: App, served: Sequence[str]) -> list[str]:
             more = ",".join([*served, queue])
             warnings.append(f"{task} has queue {queue!r}, which nobody serves here (-Q {more})")
     if not app.transport.capabilities.shared:
-        url = app.config.transport
+        url = without_passwords(app.config.transport)
         warnings.append(f"{url} is of this process alone: jobs of other processes do not arrive")
     return warnings + _unread_variables(app.config)
 

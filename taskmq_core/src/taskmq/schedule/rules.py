@@ -78,7 +78,7 @@ class Every(msgspec.Struct, frozen=True, tag="every"):
         return (self.anchor + turns * period * MICROSECOND).astimezone(UTC)
 
     def __str__(self) -> str:
-        return f"every {timedelta(seconds=self.seconds)}"
+        return f"every {self.seconds:g} s"
 
 
 class At(msgspec.Struct, frozen=True, tag="at"):

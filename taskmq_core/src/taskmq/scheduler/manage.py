@@ -10,35 +10,41 @@ import msgspec
 from taskmq.app import App
 from taskmq.checks import nearest
 from taskmq.control import whoami
-from taskmq.errors import ConfigError
+from taskmq.errors import ConfigError, UnknownSchedule
 from taskmq.schedule import Schedule
 
 from .book import Book, Entry, Journal, Page, Run
 from .template import extra_job_of, template_of
-from .tick import KEPT, enqueue
+from .tick import KEPT, enqueue, seen_of
 
 __all__ = ["ScheduleInfo", "Schedules"]
 
 UTC = timezone.utc
+PATIENCE = 15.0
+"""Seconds after which a run is overdue that nobody has enqueued: longer than it takes until
+another scheduler leads after one was killed."""
 TRIES = 10
 """How often a change is tried that others come in between of."""
 
 
 class ScheduleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as it is stored. ``entry`` is ``None`` if it cannot be read: ``broken`` says
-    why. ``next_run`` is ``None`` for one that is paused, disabled or over."""
+    why. ``next_run`` is ``None`` for one that is paused, disabled or over. ``overdue`` is the
+    first run that should have been enqueued and was not: no scheduler runs, or its queue is full.
+    """
 
     name: str
     entry: Entry | None
     journal: Journal | None
     next_run: datetime | None = None
+    overdue: datetime | None = None
     broken: str = ""
 
 
 class Schedules:
     """The schedules of an app's store. Changes take effect within a second, in whatever process
-    leads. Methods raise `TransportError`, and `ConfigError` for a name that there is not. ``by``
-    says to people who wants a change; ``user@host`` unless given.
+    leads. ``by`` says to people who wants a change; ``user@host`` unless given. Methods raise
+    `TransportError`, and `UnknownSchedule` for a name that there is not.
 
     >>> schedules = Schedules(app)
     >>> schedules.add(every("shop.clean_up", seconds=60))
@@ -52,22 +58,11 @@ class Schedules:
     def all(self, names: Sequence[str] | None = None) -> list[ScheduleInfo]:
         """Every schedule, by name."""
         journals = self._book.journals(names)
-        now = datetime.fromtimestamp(self._app.clock.now(), UTC)
-        found = []
-        for page in self._book.pages(names):
-            following = None
-            if page.entry is not None and page.entry.is_active:
-                following = page.entry.schedule.next_after(now)
-            found.append(
-                ScheduleInfo(
-                    name=page.name,
-                    entry=page.entry,
-                    journal=journals[page.name][0] if page.name in journals else None,
-                    next_run=following,
-                    broken=page.broken,
-                )
-            )
-        return found
+        now = self._app.clock.now()
+        return [
+            _info(page, journals.get(page.name, (None, ""))[0], now)
+            for page in self._book.pages(names)
+        ]
 
     def get(self, name: str) -> ScheduleInfo:
         """One of them."""
@@ -198,9 +193,31 @@ class Schedules:
             raise ConfigError(f"schedule {page.name!r}: {page.broken}")
         return page.entry
 
-    def _unknown(self, name: str) -> ConfigError:
+    def _unknown(self, name: str) -> UnknownSchedule:
         names = [page.name for page in self._book.pages()]
-        return ConfigError(f"there is no schedule {name!r}{nearest(name, names)}")
+        return UnknownSchedule(f"there is no schedule {name!r}{nearest(name, names)}")
+
+
+def _info(page: Page, journal: Journal | None, now: float) -> ScheduleInfo:
+    following = overdue = None
+    broken, entry = page.broken, page.entry
+    if entry is not None and entry.is_active:
+        try:
+            following = entry.schedule.next_after(datetime.fromtimestamp(now, UTC))
+            seen = min(seen_of(entry, journal, now), now)
+            overdue = entry.schedule.next_after(datetime.fromtimestamp(seen, UTC))
+        except Exception as error:  # of one schedule: the others are to be seen
+            broken = f"its next run cannot be computed: {error}"
+    if overdue is not None and overdue.timestamp() > now - PATIENCE:
+        overdue = None
+    return ScheduleInfo(
+        name=page.name,
+        entry=entry,
+        journal=journal,
+        next_run=following,
+        overdue=overdue,
+        broken=broken,
+    )
 
 
 def _defined(entry: Entry) -> ConfigError:

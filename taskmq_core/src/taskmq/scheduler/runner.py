@@ -79,8 +79,9 @@ class Scheduler:
     def stop(self) -> None:
         """Ask it to end; another one leads at once. Does not wait."""
         self._stopping = True
-        if self._listener is not None:
-            self._listener.wake()
+        listener = self._listener
+        if listener is not None:
+            listener.wake()
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the thread that `start` began; whether it has ended."""
@@ -99,8 +100,20 @@ class Scheduler:
                 self._wait(wait)
         finally:
             self._lead.give_up()
-            if self._listener is not None:
-                self._listener.close()
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                listener.close()
+
+    def run_once(self) -> bool:
+        """Enqueue what is due now, unless another scheduler leads; whether this one did. Raises
+        `TransportError`."""
+        try:
+            self._step()
+            if self._pages and not self._lead.is_trusted:
+                logger.info("another scheduler leads: there is nothing to do here")
+            return self._lead.is_trusted
+        finally:
+            self._lead.give_up()
 
     def _wait(self, seconds: float) -> None:
         if self._stopping:
@@ -124,7 +137,6 @@ class Scheduler:
                 return
             except Exception:  # the worker beside it goes on, and so must the schedules
                 logger.exception("the scheduler failed, and starts again")
-                self._listener = None
                 self._stale = True
                 time.sleep(AFTER_FAILURE)
 

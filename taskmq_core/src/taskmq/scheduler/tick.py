@@ -26,7 +26,7 @@ from taskmq.transport import Enqueued
 from .book import Book, Entry, Journal, Page, Run
 from .template import Template, job_of
 
-__all__ = ["KEPT", "Tick", "enqueue"]
+__all__ = ["KEPT", "Tick", "enqueue", "seen_of"]
 
 logger = logging.getLogger("taskmq.scheduler")
 
@@ -84,7 +84,7 @@ class Tick:
                 continue
             journal, revision = journals.get(page.name, (None, None))
             try:
-                seen = _seen(entry, journal, now)
+                seen = seen_of(entry, journal, now)
                 after = datetime.fromtimestamp(min(seen, now), UTC)
                 instants = runs_due(entry.schedule, after, instant)
                 following = entry.schedule.next_after(instant)
@@ -138,6 +138,12 @@ class Tick:
             return
         for (one, instant, _), job_id in zip(batch, self._store(batch), strict=True):
             if job_id is not None:
+                logger.info(
+                    "schedule %r: job %s is the run of %s",
+                    one.schedule.name,
+                    job_id,
+                    instant.isoformat(),
+                )
                 run = Run(instant.timestamp(), job_id)
                 runs = tuple(each for each in one.journal.runs if each != run)
                 one.journal = msgspec.structs.replace(one.journal, runs=(*runs, run)[-KEPT:])
@@ -225,7 +231,7 @@ def _submitted(one: Sealed, known: Enqueued) -> JobSubmitted:
     )
 
 
-def _seen(entry: Entry, journal: Journal | None, now: float) -> float:
+def seen_of(entry: Entry, journal: Journal | None, now: float) -> float:
     """Up to when the runs of a schedule are dealt with; later than ``now`` only where a clock was
     put back."""
     rule = entry.schedule.rule
