@@ -42,6 +42,8 @@ def map_items(items: Sequence[Any], task: str, options: dict[str, Any]) -> Any:
     context = current_task()
     app, workflow = context.app, context.envelope.workflow or context.id
     mapped = app.tasks[task]
+    if not isinstance(items, (list, tuple)):
+        raise TypeError(f"cannot map {task} over {type(items).__name__}: the node gives no list")
     calls: list[Call[Any]] = []
     ids = sorted(new_id() for _ in items)
     for item, own in zip(items, ids, strict=True):

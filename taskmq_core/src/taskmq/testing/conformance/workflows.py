@@ -301,6 +301,24 @@ def delegates_may_delegate(subject: Subject) -> None:
 
 
 @case("workflows")
+def delegate_that_spawns_is_a_member_like_any_other(subject: Subject) -> None:
+    """Whoever waits for the job that delegated waits for what the other one spawned; that job
+    itself has the other one's result, and does not."""
+    first = subject.add()
+    behind = subject.add(after=[first])
+    (second,) = _delegate(subject, first)
+    (third,) = _delegate(subject, second)
+    more = subject.job()
+    subject.done(Ack(subject.take(third), text("third"), spawn=[more]))
+    equal(subject.expect(first, S.SUCCEEDED, "at once").result, text("third"), "result")
+    equal(subject.expect(behind, S.WAITING, "for what was spawned").pending, 1, "pending")
+    member = more.envelope.id
+    _succeed(subject, member, "member")
+    expected = {first: text("third"), member: text("member")}
+    equal(subject.take(behind).inputs, expected, "inputs of who waited")
+
+
+@case("workflows")
 def delegate_of_a_lost_job_is_skipped(subject: Subject) -> None:
     """And waits again when that is replayed."""
     first = subject.add()

@@ -59,16 +59,23 @@ def restore(store: Store, job: Job, now: float) -> None:
 
 
 def join(store: Store, job: Job, spawned: Iterable[str]) -> None:
-    """Whoever waits for a job waits for what it has spawned, too."""
+    """Whoever waits for a job waits for what it has spawned, too; for one that has delegated to
+    it, those do that wait for that."""
     ids = [job_id for job_id in spawned if job_id in store.jobs]
-    for dependent, edge in list(_dependents(store, job)):
-        if dependent.state is not JobState.WAITING or edge.met:
-            continue
-        for job_id in ids:
-            if job_id not in dependent.edges:
-                dependent.edges[job_id] = Edge()
-                dependent.pending += 1
-                store.dependents.setdefault(job_id, []).append(dependent.id)
+    spawners = [job]
+    while spawners:
+        spawner = spawners.pop()
+        for dependent, edge in list(_dependents(store, spawner)):
+            if dependent.state is not JobState.WAITING or edge.met:
+                continue
+            if dependent.delegated_to == spawner.id:
+                spawners.append(dependent)
+                continue
+            for job_id in ids:
+                if job_id not in dependent.edges:
+                    dependent.edges[job_id] = Edge()
+                    dependent.pending += 1
+                    store.dependents.setdefault(job_id, []).append(dependent.id)
 
 
 def delegate(store: Store, job: Job, to: str, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 
 from taskmq.envelope import Sealed
@@ -16,13 +17,16 @@ __all__ = ["delegate", "spawn"]
 
 
 def spawn(connection: sqlite3.Connection, job_id: str, batch: Sequence[Sealed], now: float) -> None:
-    """Store jobs; whoever waits for the one that spawned them waits for them, too."""
+    """Store jobs; whoever waits for the one that spawned them waits for them, too, and so do those
+    that wait for one that has delegated to it."""
     enqueue(connection, batch, now)
     spawned = [sealed.envelope.id for sealed in batch]
-    joined = connection.execute(SQL["join"], {"id": job_id, "spawned": json_of(spawned)})
-    waiting: dict[int, int] = {}
-    for (child,) in joined.fetchall():
-        waiting[child] = waiting.get(child, 0) + 1
+    waiting: Counter[int] = Counter()
+    spawners = [job_id]
+    while spawners:
+        values = {"id": spawners.pop(), "spawned": json_of(spawned)}
+        spawners += [found for (found,) in connection.execute(SQL["delegators"], values)]
+        waiting.update(child for (child,) in connection.execute(SQL["join"], values).fetchall())
     if waiting:
         more = [{"seq": seq, "count": count} for seq, count in waiting.items()]
         connection.executemany(SQL["count_up"], more)

@@ -150,14 +150,26 @@ ORDER BY seq;
 -- What few jobs have.
 INSERT INTO nodes (seq, run_if, fail_fast) VALUES (?, ?, ?);
 
+-- name: delegators
+-- The jobs that wait for this one to end as it does.
+SELECT jobs.id
+FROM edges
+JOIN jobs ON jobs.seq = edges.child AND jobs.phase = 0
+JOIN nodes ON nodes.seq = edges.child AND nodes.delegated_to = edges.parent
+WHERE edges.parent = :id AND edges.met = 0;
+
 -- name: join
--- Whoever waits for a job waits for others, too. Tells who that is, once for each of them.
+-- Whoever waits for a job waits for others, too, but for those that have delegated to it. Tells who
+-- that is, once for each of them.
 INSERT INTO edges (parent, child, met)
 SELECT wanted.value, edges.child, 0
 FROM edges
 JOIN jobs ON jobs.seq = edges.child AND jobs.phase = 0
 JOIN json_each(:spawned) AS wanted ON EXISTS (SELECT 1 FROM jobs WHERE jobs.id = wanted.value)
 WHERE edges.parent = :id AND edges.met = 0
+AND NOT EXISTS (
+    SELECT 1 FROM nodes WHERE nodes.seq = edges.child AND nodes.delegated_to = edges.parent
+)
 ON CONFLICT DO NOTHING
 RETURNING child;
 
