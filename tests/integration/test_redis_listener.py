@@ -85,7 +85,7 @@ def test_a_server_that_went_silent_is_noticed(
     start_service: Start, server: services.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "QUIET", 0.3)
-    monkeypatch.setattr(listening, "PATIENCE", 0.3)
+    monkeypatch.setattr(listening, "SILENCE", 0.3)
     proxy = start_service(services.Proxy, server)
     store = open_store(f"{proxy.url}?timeout=1&connect_timeout=1")
     listener = store.listen(["q"])

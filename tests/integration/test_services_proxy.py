@@ -114,6 +114,18 @@ def test_a_black_hole_answers_nothing_and_forwards_nothing(
     assert redis_server.cli("EXISTS", "count") == "0"
 
 
+def test_stranded_connections_are_silent_for_good(proxy: Proxy) -> None:
+    with Client(proxy) as old:
+        assert old.ask("PING") == "+PONG"
+        proxy.strand()
+        old.send("PING")
+        assert old.hears_nothing()
+        with Client(proxy) as new:
+            assert new.ask("PING") == "+PONG"
+        proxy.heal()
+        assert old.hears_nothing()
+
+
 def test_stalled_requests_arrive_when_it_heals(proxy: Proxy, redis_server: services.Redis) -> None:
     with Client(proxy) as client:
         assert client.ask("PING") == "+PONG"

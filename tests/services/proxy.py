@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import threading
@@ -79,6 +80,11 @@ class Proxy:
         """Old and new connections stay open; what either side sends disappears."""
         self._call(self._swallow())
 
+    def strand(self) -> None:
+        """Connections that exist are never heard of again, neither by data nor by a reset, not
+        after `heal` either; new ones work. So a router forgets them, or a host that is gone."""
+        self._call(self._strand())
+
     def stall(self, *ways: Way) -> None:
         """What is sent that way waits until `heal`, then arrives; both ways if none is given."""
         self._call(self._stall(ways or tuple(Way)))
@@ -151,6 +157,10 @@ class Proxy:
         # What was stalled is swallowed too.
         self._let_flow()
 
+    async def _strand(self) -> None:
+        for link in self._links:
+            link.is_stranded = True
+
     async def _stall(self, ways: tuple[Way, ...]) -> None:
         for way in ways:
             self._flow[way].clear()
@@ -209,6 +219,10 @@ class Proxy:
         while True:
             data = await reader.read(CHUNK)
             await self._flow[way].wait()
+            if link.is_stranded:
+                if not data:
+                    await asyncio.Event().wait()
+                continue
             if self._swallows:
                 link.lost_bytes = True
                 if not data:
@@ -236,6 +250,7 @@ class _Link:
         self.writers = [writer]
         self.allowance: dict[Way, int] = {}
         self.lost_bytes = False
+        self.is_stranded = False
 
     async def swallow(self) -> None:
         """Read to the end and answer nothing; the server never hears of it."""
@@ -246,7 +261,8 @@ class _Link:
     def reset(self) -> None:
         for writer in self.writers:
             own = writer.get_extra_info("socket")
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            with contextlib.suppress(OSError):  # closed already, by the other side's end
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
             writer.transport.abort()
 
     def close(self) -> None:

@@ -30,10 +30,12 @@ from .server import Server
 
 __all__ = ["Hub", "RedisListener"]
 
-QUIET = 15.0
+QUIET = 4.0
 """Seconds without a word after which the server is asked for one."""
+SILENCE = 2.0
+"""Seconds that it may take then. A worker that waits has to hear of a job within ten seconds."""
 PATIENCE = 5.0
-"""Seconds that it may take then, and that a subscription may take."""
+"""Seconds that a subscription may take."""
 RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
 """Seconds between attempts to connect; the last one is repeated."""
 
@@ -227,7 +229,7 @@ class Hub:
             selector.register(_socket_of(connection), selectors.EVENT_READ)
             while not self._closed:
                 self._subscribe(connection)
-                due = heard + QUIET + (PATIENCE if asked else 0.0)
+                due = heard + QUIET + (SILENCE if asked else 0.0)
                 ready = selector.select(max(0.0, due - time.monotonic()))
                 bell.drain()
                 if any(key.fileobj is not bell for key, _ in ready):
