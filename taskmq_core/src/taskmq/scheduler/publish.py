@@ -14,7 +14,7 @@ from taskmq.schedule import Schedule
 from .book import Book, Entry, Page
 from .template import Template, template_of
 
-__all__ = ["publish"]
+__all__ = ["publish", "restore"]
 
 logger = logging.getLogger("taskmq.scheduler")
 
@@ -41,6 +41,18 @@ def publish(app: App, book: Book, program: str) -> None:
         _write(app, book, program, schedule, page)
     if program:
         _take_out(book, program, defined, known)
+
+
+def restore(app: App, book: Book, program: str) -> None:
+    """Write what the app defines and the store does not have: it may have lost all. What it has
+    stays as it is: another version of the program may have written it."""
+    if not app.schedules:
+        return
+    known = {page.name for page in book.pages()}
+    for schedule in app.schedules:
+        if schedule.name not in known:
+            logger.warning("schedule %r is not in the store any more: written again", schedule.name)
+            _write(app, book, program, schedule, None)
 
 
 def _write(app: App, book: Book, program: str, schedule: Schedule, page: Page | None) -> None:

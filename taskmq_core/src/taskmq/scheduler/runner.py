@@ -12,7 +12,7 @@ from taskmq.transport import Listener
 
 from .book import SCHEDULES, Book, Page
 from .leader import RENEW, Leadership
-from .publish import publish
+from .publish import publish, restore
 from .tick import Tick
 
 __all__ = ["Scheduler"]
@@ -183,6 +183,8 @@ class Scheduler:
             publish(self.app, self._book, self.program)
             self._published = len(self.app.schedules)
             self._stale = True
+        elif self._failing:
+            restore(self.app, self._book, self.program)
 
     def _listen(self) -> Listener:
         if self._listener is None:
