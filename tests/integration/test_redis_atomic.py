@@ -28,7 +28,7 @@ from taskmq.transport import (
 from .redis_tools import PATIENCE, job, open_store, wanted
 
 PROCESSES = 3
-STEPS = int(os.environ.get("TASKMQ_REDIS_STEPS", "120"))
+STEPS = int(os.environ.get("REDIS_TEST_STEPS", "120"))
 FAILURE = Failure(type="builtins.ValueError", message="broken")
 TWO = Limit("concurrency", "two", 2)
 QUEUES = ("a", "b")

@@ -10,18 +10,23 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests import services
 
 from taskmq.codec import Payload
-from taskmq.envelope import Dependency
-from taskmq.errors import TransportError
-from taskmq.transport import Ack, Delegate, Delivery, Settled
+from taskmq.envelope import Dependency, Sealed
+from taskmq.errors import IdempotencyConflict, QueueFull, UnknownDependency
+from taskmq.limits import Capacity
+from taskmq.records import Failure, JobFilter
+from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Settled
 from taskmq.transports.redis import RedisTransport
 
 from .redis_tools import job, open_store, wanted
 
-JOBS = int(os.environ.get("TASKMQ_REDIS_JOBS", "5000"))
+JOBS = int(os.environ.get("REDIS_TEST_JOBS", "5000"))
+WIDTH = int(os.environ.get("REDIS_TEST_WIDTH", "1200"))
+FAILURE = Failure(type="builtins.ValueError", message="broken")
 CORE = Path(__file__).parents[2] / "taskmq_core"
 
 
@@ -138,17 +143,88 @@ def test_the_wheel_holds_the_scripts(tmp_path: Path) -> None:
     assert {Path(name).name for name in names if "/redis/lua/" in name} == here
 
 
-def test_what_is_not_there_yet_is_refused(store: RedisTransport) -> None:
-    first = job()
-    store.enqueue([first])
-    for fields in (
-        {"run_if": "failed", "after": (Dependency(first.envelope.id),)},
-        {"fail_fast": True},
+def test_jobs_that_a_settlement_stores_are_part_of_its_step(
+    store: RedisTransport, redis_server: services.Redis
+) -> None:
+    store.enqueue([job() for _ in range(128)])
+    held = store.exchange((), wanted(128)).deliveries
+    redis_server.cli("CONFIG", "RESETSTAT")
+    settlements = [Ack(each, spawn=[job(key=each.job_id), job()]) for each in held]
+    assert set(store.settle(settlements)) == {Settled.DONE}
+    assert scripts_run(redis_server) == 1
+    assert store.stats(["q"])[0].ready == 256
+
+
+def test_a_settlement_that_is_refused_has_changed_nothing(
+    store: RedisTransport, redis_server: services.Redis
+) -> None:
+    """Nor has any other one of the same exchange."""
+    store.enqueue([job(key="k", args=msgspec.Raw(b"[1]")), job(queue="r"), job(queue="r")])
+    first, second = store.exchange((), wanted(5, queues={"r": 1})).deliveries
+    full = Sealed(job().envelope, job().data, Capacity(1, "reject"))
+    lost = job(after=(Dependency("nobody"),))
+    before = contents(store, redis_server)
+    for error, more in (
+        (IdempotencyConflict, job(key="k", args=msgspec.Raw(b"[2]"))),
+        (QueueFull, full),
+        (UnknownDependency, lost),
     ):
-        with pytest.raises(TransportError, match="does not know that yet"):
-            store.enqueue([job(**fields)])
-    (held,) = store.exchange((), wanted(5)).deliveries
-    for settlement in (Ack(held, spawn=[job()]), Delegate(held, [job()], "x")):
-        with pytest.raises(TransportError, match="does not know that yet"):
-            store.settle([settlement])
-    assert store.settle([Ack(held)]) == [Settled.DONE]
+        for settlement in (Ack(second, spawn=[job(), more]), Delegate(second, [more], "x")):
+            with pytest.raises(error):
+                store.settle([Ack(first), settlement])
+    assert contents(store, redis_server) == before
+    assert store.settle([Ack(first), Ack(second)]) == [Settled.DONE] * 2
+
+
+def contents(store: RedisTransport, server: services.Redis) -> dict[str, bytes]:
+    """What is stored, but for the number of the last job: numbers may be left out."""
+    names = [name.removeprefix("{shop}:") for name in server.cli("KEYS", "*").splitlines()]
+    return {name: store._server.ask("DUMP", name) for name in names if name != "meta"}
+
+
+def test_a_wide_fan_in_is_linear(store: RedisTransport, redis_server: services.Redis) -> None:
+    """What one member costs does not grow with the others: counted in commands of the scripts."""
+    last: list[int] = []
+    for width in (WIDTH // 4, WIDTH):
+        members = [job(queue="m", result_ttl=0.0) for _ in range(width)]
+        dependencies = tuple(Dependency(each.envelope.id) for each in members)
+        store.enqueue([*members, job(queue="last", after=dependencies, result_ttl=0.0)])
+        redis_server.cli("CONFIG", "RESETSTAT")
+        held: list[Delivery] = []
+        while True:
+            done = [Ack(each, Payload("json", b"1")) for each in held]
+            held = list(store.exchange(done, wanted(128, queues={"m": 1})).deliveries)
+            if not held:
+                break
+        last.append(commands_run(redis_server))
+        (delivery,) = store.exchange((), wanted(1, queues={"last": 1})).deliveries
+        assert len(delivery.inputs or ()) == width
+        store.settle([Ack(delivery)])
+    assert last[1] < 5 * last[0]
+
+
+def commands_run(server: services.Redis) -> int:
+    """All of them, those inside scripts as well."""
+    lines = server.cli("INFO", "commandstats").splitlines()
+    return sum(int(line.partition("calls=")[2].partition(",")[0]) for line in lines if "=" in line)
+
+
+def test_workflows_leave_nothing(store: RedisTransport, redis_server: services.Redis) -> None:
+    """Nor do those that failed fast, nor jobs that were waited for."""
+    first = job(workflow="w", fail_fast=True, result_ttl=0.0)
+    handler = job(workflow="w", after=(Dependency(first.envelope.id),), run_if="failed")
+    store.enqueue([first, handler, job(workflow="w", queue="other")])
+    (held,) = store.exchange((), wanted()).deliveries
+    store.settle([DeadLetter(held, "error", FAILURE)])
+    assert redis_server.cli("EXISTS", "{shop}:stopped", "{shop}:workflow:w") == "2"
+    (held,) = store.exchange((), wanted()).deliveries
+    assert held.losses is not None
+    to = job(workflow="w")
+    store.settle([Delegate(held, [to], to.envelope.id)])
+    (held,) = store.exchange((), wanted()).deliveries
+    store.settle([Ack(held, Payload("json", b"1"))])
+    ids = [record.id for record in store.find(JobFilter(workflow="w"))]
+    assert len(ids) == 4
+    assert (store.bury(ids), store.forget(ids)) == (1, 3)
+    store.maintain()
+    assert redis_server.cli("KEYS", "*").splitlines() == ["{shop}:meta"]

@@ -13,7 +13,7 @@ from taskmq.transport import Enqueued
 from .server import Server
 from .wire import entry_of, is_plain, plain_entry_of
 
-__all__ = ["enqueue"]
+__all__ = ["enqueue", "refusal"]
 
 TURNS = b"turns"
 
@@ -56,6 +56,11 @@ def _answers(sealed: Sequence[Sealed], data: bytes) -> list[Enqueued]:
         for position, job_id in answer.others:
             answers[position - 1] = Enqueued(job_id, False)
     return answers
+
+
+def refusal(data: bytes) -> TransportError:
+    """Why a script has refused to store jobs."""
+    return _error(_decode(data))
 
 
 def _error(refusal: _Refusal) -> TransportError:

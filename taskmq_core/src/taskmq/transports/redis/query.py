@@ -48,6 +48,9 @@ def find(server: Server, wanted: JobFilter) -> list[JobRecord]:
     """See `taskmq.transport.JobStore.find`. A search is made of steps, since all others wait for
     each: what changes meanwhile is seen as it is when its place is reached."""
     arguments = _arguments(wanted)
+    if wanted.workflow is not None and not wanted.ids:
+        arguments["lane"] = f"workflow:{wanted.workflow}"
+        return [record for _, record in _search(server, arguments)]
     if not wanted.dead or wanted.ids:
         return [record for _, record in _search(server, arguments)]
     names = [wanted.queue] if wanted.queue is not None else _queues(server)

@@ -19,9 +19,9 @@ READING = ("modules", "store")
 LANES = (*READING, "jobs", "signals", "gates", "fair", "lanes", "moves")
 ALL = (*LANES, "dependencies", "endings", "tidy")
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "enqueue": (*ALL, "room"),
+    "enqueue": (*ALL, "room", "intake"),
     "enqueue_plain": (),
-    "exchange": (*ALL, "settle", "reserve"),
+    "exchange": (*ALL, "room", "intake", "settle", "reserve"),
     "extend": LANES,
     "get": (*READING, "records"),
     "find": (*READING, "records"),
@@ -102,6 +102,7 @@ MODULES: dict[str, Callable[[], str] | None] = {
     "endings": None,
     "tidy": None,
     "room": None,
+    "intake": None,
     "settle": None,
     "reserve": None,
 }

@@ -33,27 +33,20 @@ from taskmq.transport import (
 )
 
 from . import documents, query
-from .enqueue import enqueue
+from .enqueue import enqueue, refusal
+from .exchange import Answer, deliveries_of, reservation_of, settlement_of
 from .listener import Hub
 from .options import Options, parse
 from .server import Server
-from .wire import (
-    Answer,
-    Arguments,
-    deliveries_of,
-    encode_record,
-    replacement_of,
-    reservation_of,
-    run_of,
-    settlement_of,
-)
+from .wire import Arguments, encode_record, replacement_of, run_of
 
 __all__ = ["RedisTransport", "from_url"]
 
 CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
-    limitations=("no conditions, spawning and delegating of jobs",),
+    workflows=True,
+    limitations=("jobs cannot be stored within a transaction of the caller's",),
 )
 STATUSES = (
     LeaseStatus.LOST,
@@ -126,6 +119,8 @@ class RedisTransport:
             arguments["reservation"] = reservation_of(reservation)
         data, *handed = self._server.run("exchange", arguments)
         answer = _decode_answer(data)
+        if answer.error:
+            raise refusal(data)
         return Exchange(
             settled=[SETTLED[outcome] for outcome in answer.settled],
             deliveries=deliveries_of(answer, *handed) if answer.deliveries else (),

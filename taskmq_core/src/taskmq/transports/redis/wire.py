@@ -13,46 +13,27 @@ import msgspec
 
 from taskmq.codec import Payload
 from taskmq.envelope import DAY, Envelope, Sealed, fingerprint
-from taskmq.errors import TransportError
 from taskmq.limits import Limit
 from taskmq.records import Failure, Held, HistoryEntry, JobRecord, WorkerRecord
 from taskmq.states import JobState
-from taskmq.transport import (
-    Ack,
-    DeadLetter,
-    Defer,
-    Delivery,
-    Expire,
-    Nack,
-    Release,
-    Reservation,
-    RetryLater,
-    Revoke,
-    Settlement,
-)
 from taskmq.transports._fair import UNIT
 
 __all__ = [
-    "Answer",
     "Arguments",
     "decode_stored",
-    "deliveries_of",
     "encode",
     "encode_record",
     "entry_of",
     "is_plain",
+    "packed",
     "payload_of",
     "plain_entry_of",
     "raw_bytes",
     "records_of",
     "replacement_of",
-    "reservation_of",
     "run_of",
-    "settlement_of",
 ]
 
-MAX_DETAIL = 500
-NO_WORKFLOWS = "the Redis store does not know that yet; nothing was stored"
 
 Arguments = dict[str, Any]
 
@@ -88,6 +69,8 @@ class Fields(msgspec.Struct, omit_defaults=True, gc=False):
     key: str | None = None
     workflow: str | None = None
     limits: tuple[Limit, ...] | None = None
+    run_if: str | None = None
+    fail_fast: bool = False
 
 
 class Stored(Fields, omit_defaults=True, gc=False, kw_only=True):
@@ -114,6 +97,7 @@ class Stored(Fields, omit_defaults=True, gc=False, kw_only=True):
     revoked_by: str | None = None
     revoked_at: float | None = None
     pending: int = 0
+    delegated_to: str | None = None
     held: bool = False
     gate: str | None = None
 
@@ -137,14 +121,14 @@ def _fields_of(envelope: Envelope) -> Fields:
         envelope.key,
         envelope.workflow,
         envelope.limits or None,
+        None if envelope.run_if == "succeeded" else envelope.run_if,
+        envelope.fail_fast,
     )
 
 
 def entry_of(sealed: Sealed) -> Arguments:
     """A new job."""
     envelope = sealed.envelope
-    if envelope.run_if != "succeeded" or envelope.fail_fast:
-        raise TransportError(f"job {envelope.id} ({envelope.task}) has conditions; {NO_WORKFLOWS}")
     entry: Arguments = {"job": _fields_of(envelope), "data": raw_bytes(sealed.data)}
     if envelope.after:
         entry["after"] = list(dict.fromkeys(dependency.job for dependency in envelope.after))
@@ -163,7 +147,7 @@ def is_plain(sealed: Sealed) -> bool:
     envelope = sealed.envelope
     return not (
         envelope.key is not None
-        or envelope.fail_fast
+        or envelope.workflow is not None
         or envelope.limits
         or envelope.after
         or envelope.fair is not None
@@ -190,101 +174,16 @@ def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:
     return () if sealed is None else (_fields_of(sealed.envelope), raw_bytes(sealed.data))
 
 
-# -- exchanges -----------------------------------------------------------------------------------
-
-
-def settlement_of(settlement: Settlement) -> tuple[Any, ...]:
-    """Kind, job, token, and what else there is to say."""
-    job_id, token = settlement.delivery.job_id, settlement.delivery.token
-    match settlement:
-        case Ack(spawn=spawn) if spawn:
-            raise TransportError(f"job {job_id} spawns others; {NO_WORKFLOWS}")
-        case Ack(result=result):
-            return ("ack", job_id, token, None if result is None else _payload(result))
-        case RetryLater(delay=delay, failure=failure, envelope=sealed):
-            return (
-                *("retry", job_id, token, _words(failure)[:MAX_DETAIL], _failure(failure), delay),
-                *replacement_of(sealed),
-            )
-        case Nack(delay=delay, detail=detail):
-            return ("nack", job_id, token, delay, detail[:MAX_DETAIL])
-        case DeadLetter(reason=reason, failure=failure):
-            detail = f"{reason}: {_words(failure)}"[:MAX_DETAIL]
-            return ("dead", job_id, token, reason, detail, _failure(failure))
-        case Defer(delay=delay, park=park, park_ttl=park_ttl):
-            return ("defer", job_id, token, delay, park or None, park_ttl)
-        case Release():
-            return ("release", job_id, token)
-        case Expire():
-            return ("expire", job_id, token)
-        case Revoke():
-            return ("revoke", job_id, token)
-        case _:
-            raise TransportError(f"job {job_id} delegates to another; {NO_WORKFLOWS}")
-
-
-def _words(failure: Failure) -> str:
-    return f"{failure.type}: {failure.message}"
-
-
-def _failure(failure: Failure) -> msgspec.Raw:
-    return raw_bytes(_encode_json(failure))
-
-
-def reservation_of(wanted: Reservation) -> Arguments:
-    """A reservation; the queues in the order of their names, which decides equal turns."""
-    queues: list[Arguments] = []
-    for name in sorted(wanted.queues):
-        queue: Arguments = {"name": name, "weight": wanted.queues[name]}
-        if name in wanted.quotas:
-            queue["quota"] = wanted.quotas[name]
-        queues.append(queue)
-    reservation: Arguments = {
-        "queues": queues,
-        "worker": wanted.worker,
-        "lease": wanted.lease,
-        "limit": wanted.limit,
-    }
-    if wanted.jobs is not None:
-        reservation["jobs"] = list(wanted.jobs)
-    return reservation
-
-
-class Handed(msgspec.Struct, array_like=True, gc=False):
-    """A delivery, but for what all of an exchange have in common."""
-
-    job_id: str
-    queue: str
-    priority: int
-    token: int
-    attempt: int
-    deliveries: int
-    reclaims: int
-    yields: int
-    joins: bool
-    parked_at: float | None = None
-
-
-class Answer(msgspec.Struct, gc=False):
-    """The answer of an exchange."""
-
-    settled: list[int] = []
-    deliveries: list[Handed] = []
-    dropped: list[tuple[str, str, str, str]] = []
-    due: float | None = None
-    waiting: int | None = None
-    lease_until: float = 0.0
-
-
 # -- what is read --------------------------------------------------------------------------------
 
 
-def _payload(payload: Payload) -> msgspec.Raw:
+def packed(payload: Payload) -> msgspec.Raw:
+    """A result, as it is stored."""
     return raw_bytes(payload.codec.encode() + b"\0" + payload.data)
 
 
 def payload_of(data: bytes) -> Payload:
-    """A result, as it is stored."""
+    """A result that was stored."""
     codec, _, value = data.partition(b"\0")
     return Payload(codec.decode(), value)
 
@@ -341,6 +240,7 @@ def _record(
         revoked_at=job.revoked_at,
         pending=job.pending,
         workflow=job.workflow,
+        delegated_to=job.delegated_to,
         held=_held(job, running),
         history=() if history is None else _decode_history(history),
     )
@@ -351,36 +251,6 @@ def _held(job: Stored, running: int) -> Held | None:
         return None
     limit = next(each for each in job.limits or () if each.gate == job.gate)
     return Held(limit=limit, running=running)
-
-
-def deliveries_of(
-    answer: Answer, envelopes: Sequence[bytes | None], handed: Sequence[Any]
-) -> list[Delivery]:
-    """The deliveries of an exchange. ``handed`` has the inputs in threes: the position of the
-    delivery, the dependency, its result."""
-    inputs: dict[int, dict[str, Payload]] = {}
-    for start in range(0, len(handed), 3):
-        position, job_id, data = handed[start : start + 3]
-        inputs.setdefault(position, {})[job_id.decode()] = payload_of(data)
-    return [
-        Delivery(
-            job_id=each.job_id,
-            queue=each.queue,
-            priority=each.priority,
-            envelope=envelope or b"",
-            token=each.token,
-            attempt=each.attempt,
-            deliveries=each.deliveries,
-            reclaims=each.reclaims,
-            yields=each.yields,
-            lease_until=answer.lease_until,
-            parked_at=each.parked_at,
-            inputs=inputs.get(position, {}) if each.joins else None,
-        )
-        for position, (each, envelope) in enumerate(
-            zip(answer.deliveries, envelopes, strict=True), 1
-        )
-    ]
 
 
 # -- workers -------------------------------------------------------------------------------------

@@ -28,13 +28,54 @@ function Endings.clear_failure(job)
   end
 end
 
+local function feeds_any(jobs)
+  for _, job in ipairs(jobs) do
+    if job.feeds then return true end
+  end
+end
+
+-- A job of a workflow failed: the others are not wanted any more, but for those that see to it.
+-- "stopped" has the last one that was looked at, since none of those begins again by itself.
+local function end_workflow(workflow)
+  local key = 'workflow:' .. workflow
+  local last = Store.ask('HGET', 'stopped', workflow)
+  local ids = Store.ask('ZRANGEBYSCORE', key, last and '(' .. last or '-inf', '+inf')
+  if #ids == 0 then return end
+  local others = {}
+  for _, job in ipairs(Jobs.all(ids)) do
+    if not Lanes.is_over(job) and not job.run_if then others[#others + 1] = job end
+  end
+  Store.write('HSET', 'stopped', workflow, Store.ask('ZSCORE', key, ids[#ids]))
+  Endings.revoke_all(others, 'workflow')
+end
+
+local FAILS = {dead = true, expire = true}
+
 -- The same end for several. One that waits for another of them ends as it does, and is not
 -- skipped because of it.
 function Endings.end_all(jobs, event)
   for _, job in ipairs(jobs) do Moves.move(job, event) end
+  if feeds_any(jobs) then Dependencies.spread(jobs) end
+  if not FAILS[event] then return end
   for _, job in ipairs(jobs) do
-    if job.feeds then Dependencies.skip(job) end
+    if job.fail_fast and job.workflow then end_workflow(job.workflow) end
   end
+end
+
+-- Take out what has not started, and ask what runs to stop.
+function Endings.revoke_all(jobs, by, terminate)
+  local unstarted = {}
+  for _, job in ipairs(jobs) do
+    if not job.revoked_at then job.revoked_by, job.revoked_at = by, NOW end
+    if job.state == 'RUNNING' then
+      job.cancel_requested = true
+      job.terminate_requested = terminate or job.terminate_requested
+      Jobs.save(job)
+    else
+      unstarted[#unstarted + 1] = job
+    end
+  end
+  Endings.end_all(unstarted, 'revoke')
 end
 
 -- Into the dead letters.
@@ -45,18 +86,23 @@ function Endings.give_up(job, reason, detail, failure)
   Endings.end_all({job}, 'dead')
 end
 
--- Deleted, finished or not.
-function Endings.discard(job)
-  if job.feeds then Dependencies.skip(job) end
+-- Take a job out of everything.
+function Endings.forget(job)
   Lanes.remove(job)
   if job.turn_key then Fair.strike(job) end
   Jobs.delete(job)
+end
+
+-- Deleted, finished or not.
+function Endings.discard(job)
+  if job.feeds and job.state ~= 'SUCCEEDED' then Dependencies.spread({job}) end
+  Endings.forget(job)
   Signals.ended(job.id)
 end
 
--- Success. A job that keeps nothing is deleted in the same step.
-function Endings.succeed(job, result)
-  Moves.move(job, 'ack')
+-- Success, and what is kept of it.
+function Endings.keep(job, event, result)
+  Moves.move(job, event)
   if result and not job.drops_result then
     Store.write('HSET', 'results', job.id, result)
     job.has_result = true
@@ -65,13 +111,17 @@ function Endings.succeed(job, result)
   Store.write('HDEL', 'envelopes', job.id)
   if job.joins then
     Store.ask('DEL', 'edges:' .. job.id)  -- it will not run again
-    job.joins = nil
+    job.joins, job.lost, job.losses = nil, nil, nil
   end
-  if job.feeds then Dependencies.feed(job, result) end
-  if job.result_ttl <= 0 then
-    Lanes.remove(job)
-    if job.turn_key then Fair.strike(job) end
-    Jobs.delete(job)
+end
+
+-- Success. A job that keeps nothing is deleted in the same step.
+function Endings.succeed(job, result)
+  Endings.keep(job, 'ack', result)
+  if job.feeds then
+    Dependencies.spread({job}, result)
+  elseif job.result_ttl <= 0 then
+    Endings.forget(job)
   end
 end
 

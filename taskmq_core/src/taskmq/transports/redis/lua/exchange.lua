@@ -1,7 +1,8 @@
 -- Settle the finished and reserve the next. See taskmq.transport.Reserver.exchange.
 --
 -- The answer: a map in MessagePack, the envelopes of the deliveries, and what dependencies handed
--- to them: the position of the delivery, the dependency, its result.
+-- to them: the position of the delivery, the dependency, and its result or how it was lost. Or an
+-- error alone, as of enqueue.lua, if jobs that a settlement stores are refused.
 
 local function respect_pauses(queues)
   local names = {}
@@ -32,7 +33,14 @@ end
 -- that jobs can still be done and settled then, this begins with a write that needs none.
 call('DEL', KEYS[2])
 
-local answer = {settled = ARGS.settlements and Settle.all(ARGS.settlements)}
+local answer, refused = {}, nil
+if ARGS.settlements then
+  answer.settled, refused = Settle.all(ARGS.settlements)
+  if refused then
+    Store.flush_all()  -- due jobs that were made ready
+    return {cmsgpack.pack(refused)}
+  end
+end
 local wanted = ARGS.reservation
 if not wanted then
   commit()
@@ -50,12 +58,12 @@ answer.due = next_due(names)
 if is_unfinished or is_untidy then answer.due = NOW end
 answer.lease_until = NOW + wanted.lease
 answer.deliveries = {}
-local ids, inputs = {}, {}
+local ids, handed = {}, {}
 for index, job in ipairs(leased) do
   ids[index] = job.id
   answer.deliveries[index] = delivery(job)
-  if job.joins then Dependencies.collect(job, index, inputs) end
+  if job.joins then Dependencies.collect(job, index, handed) end
 end
 local envelopes = Store.fields('envelopes', ids)
 commit()
-return {cmsgpack.pack(answer), envelopes, inputs}
+return {cmsgpack.pack(answer), envelopes, handed}

@@ -7,6 +7,7 @@ local DEFAULTS = {__index = {
 
 local known = {}  -- by id; false: there is none
 local dirty = {}
+local shrunk = {}  -- workflows that jobs were deleted of
 
 -- A new job, from what its envelope says.
 function Jobs.add(job)
@@ -69,6 +70,10 @@ function Jobs.delete(job)
   if job.has_history then Store.write('HDEL', 'history', id) end
   if job.feeds then Store.ask('DEL', 'dependents:' .. id) end
   if job.joins then Store.ask('DEL', 'edges:' .. id) end
+  if job.workflow then
+    Store.write('ZREM', 'workflow:' .. job.workflow, id)
+    shrunk[job.workflow] = true
+  end
 end
 
 -- Let the key of a job stand for it no longer.
@@ -87,4 +92,10 @@ function Jobs.save_all()
     job.id = id
   end
   dirty = {}
+  for workflow in pairs(shrunk) do
+    if Store.ask('EXISTS', 'workflow:' .. workflow) == 0 then
+      Store.write('HDEL', 'stopped', workflow)
+    end
+  end
+  shrunk = {}
 end

@@ -3,6 +3,7 @@
 -- TRANSITIONS (by state and event) come from taskmq.states.
 
 local CAN_DEPART = {QUEUED = true, RETRYING = true, RUNNING = true}
+local BEGINS_AGAIN = {replay = true, dependency_replayed = true, delegate = true}
 
 -- Let an event happen to a job, and put it where it belongs then. What else the event changes
 -- (visible_at, counters) is set before the call. "is_ready": see Lanes.remove.
@@ -17,6 +18,7 @@ function Moves.move(job, event, is_ready)
   if job.turn_key and before ~= 'RUNNING' and (event == 'revoke' or event == 'expire') then
     Fair.forfeit(job)
   end
+  if job.workflow and BEGINS_AGAIN[event] then Store.write('HDEL', 'stopped', job.workflow) end
   job.state = state
   if state ~= 'RUNNING' then job.lease_until = nil end
   if job.limits then
@@ -63,4 +65,3 @@ function Moves.replace(job, fields, envelope)
   Jobs.save(job)
   Lanes.place(job)
 end
-

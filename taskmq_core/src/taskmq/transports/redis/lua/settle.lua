@@ -1,14 +1,46 @@
--- What each settlement does to its job. A settlement is {kind, job, token, ...}.
+-- What each settlement does to its job. A settlement is {kind, job, token, ...}; of an ack and a
+-- delegate the fifth are the jobs that it stores.
 
 local DONE, REPEATED, LEASE_LOST = 0, 1, 2
 local APPLY = {}
+local accepted = {}  -- by settlement: what it has stored
 
-function APPLY.ack(job, result)
+local function store(settlement)
+  local plan = accepted[settlement]
+  if not plan then return end
+  local seq = Store.ask('HINCRBY', 'meta', 'seq', #plan.entries) - #plan.entries
+  Intake.store(plan.entries, seq)
+end
+
+local function ids_of(batch)
+  local ids = {}
+  for _, entry in ipairs(batch) do
+    if Jobs.get(entry.job.id) then ids[#ids + 1] = entry.job.id end
+  end
+  return ids
+end
+
+function APPLY.ack(job, settlement)
+  local result, batch = settlement[4], settlement[5]
+  if batch then
+    store(settlement)
+    Dependencies.join(job, ids_of(batch))
+  end
   Endings.succeed(job, result)
 end
 
+function APPLY.delegate(job, settlement)
+  if job.cancel_requested then
+    Endings.end_all({job}, 'revoke')
+  else
+    store(settlement)
+    Dependencies.delegate(job, settlement[4])
+  end
+end
+
 -- detail, failure, delay, and what an envelope brings that replaces the stored one
-function APPLY.retry(job, detail, failure, delay, fields, envelope)
+function APPLY.retry(job, settlement)
+  local detail, failure, delay, fields, envelope = unpack(settlement, 4, 8)
   Endings.note(job, 'retry', detail)
   Endings.blame(job, failure)
   if fields then Moves.replace(job, fields, envelope) end
@@ -16,15 +48,17 @@ function APPLY.retry(job, detail, failure, delay, fields, envelope)
   Endings.back(job, 'retry', NOW + delay)
 end
 
-function APPLY.nack(job, delay, detail)
+function APPLY.nack(job, settlement)
+  local delay, detail = settlement[4], settlement[5]
   Endings.lose(job, 'nack', NOW + delay, detail)
 end
 
-function APPLY.dead(job, reason, detail, failure)
-  Endings.give_up(job, reason, detail, failure)
+function APPLY.dead(job, settlement)
+  Endings.give_up(job, unpack(settlement, 4, 6))
 end
 
-function APPLY.defer(job, delay, park, park_ttl)
+function APPLY.defer(job, settlement)
+  local delay, park, park_ttl = unpack(settlement, 4, 6)
   job.deliveries = job.deliveries - 1
   if park then
     job.parked_reason, job.park_ttl = park, park_ttl
@@ -53,15 +87,39 @@ local function settle(settlement)
   if job.state ~= 'RUNNING' then return job.settled_as == kind and REPEATED or LEASE_LOST end
   job.settled_as = kind
   if not (kind == 'defer' and settlement[5]) then Lanes.unpark(job) end
-  APPLY[kind](job, unpack(settlement, 4, 8))
+  APPLY[kind](job, settlement)
   Jobs.save(job)
   return DONE
 end
 
+-- What jobs the settlements of current deliveries store; an error if that is refused.
+local function plan(settlements)
+  local entries, seen = {}, {}
+  for _, settlement in ipairs(settlements) do
+    local kind, id, batch = settlement[1], settlement[2], settlement[5]
+    local job, stores = Jobs.get(id), kind == 'ack' or kind == 'delegate'
+    local is_current = job and job.token == settlement[3] and job.state == 'RUNNING'
+    if stores and batch and is_current and not seen[id] then
+      if kind == 'ack' or not job.cancel_requested then
+        local found, wrong = Intake.accept(batch)
+        if wrong then return wrong end
+        accepted[settlement] = found
+        for _, entry in ipairs(found.entries) do entries[#entries + 1] = entry end
+      end
+    end
+    seen[id] = true
+  end
+  if #entries > 0 then return Room.make(entries) end
+end
+
+-- Apply settlements, in order. Or nil, and an error, if jobs that they store are refused: then
+-- nothing has changed.
 function Settle.all(settlements)
   local ids, outcomes = {}, {}
   for index, settlement in ipairs(settlements) do ids[index] = settlement[2] end
   Jobs.load(ids)
+  local wrong = plan(settlements)
+  if wrong then return nil, wrong end
   for index, settlement in ipairs(settlements) do outcomes[index] = settle(settlement) end
   return outcomes
 end
