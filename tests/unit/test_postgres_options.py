@@ -41,6 +41,13 @@ def test_connections_are_bounded_in_time_unless_the_url_says_otherwise() -> None
     assert "connect_timeout=1" in parse("postgresql://db/jobs?connect_timeout=1").conninfo
 
 
+def test_hosts_share_the_time_to_connect_unless_the_url_says_otherwise() -> None:
+    """While the first one is not heard of, the second one has to be reached in time."""
+    assert "connect_timeout=2" in parse("postgresql://a,b/jobs").conninfo
+    options = parse("postgresql://a,b/jobs?connect_timeout=7")
+    assert (options.hosts, options.connect_timeout) == (2, 7)
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [

@@ -19,6 +19,7 @@ from amqp import spec
 from kombu.connection import Connection
 
 from taskmq.errors import ConfigError
+from taskmq.patience import left
 
 from .options import GENERIC, Options
 
@@ -51,10 +52,11 @@ class Broker:
         ``on_blocked`` hears when the broker stops to take messages (true), and when it goes on.
         """
         options = self.options
+        connect_timeout = left(options.connect_timeout)
         forwarded: dict[str, Any] = dict(options.forwarded)
         if self.is_amqp:
             forwarded |= {
-                "read_timeout": options.connect_timeout,
+                "read_timeout": connect_timeout,
                 "write_timeout": options.publish_timeout,
                 "login_method": "PLAIN",
                 "client_properties": {"connection_name": f"taskmq {options.namespace}"},
@@ -64,7 +66,7 @@ class Broker:
                 forwarded["on_unblocked"] = lambda *_: on_blocked(False)
         connection = Connection(
             options.broker,
-            connect_timeout=options.connect_timeout,
+            connect_timeout=connect_timeout,
             heartbeat=heartbeat,
             ssl=self._tls(),
             transport_options=forwarded,
@@ -143,13 +145,18 @@ class Link:
         self._raw = self._transport.establish_connection()
         self._reader: Reader | None = None
         if is_amqp:
-            self._socket.settimeout(timeout)  # of every answer that is waited for
+            self.grant(timeout)
             self._read_ahead()
         try:
             self.channel = self._transport.create_channel(self._raw)
         except BaseException:
             self.close()
             raise
+
+    def grant(self, seconds: float) -> None:
+        """Wait no longer than that for each answer from now on."""
+        if self._is_amqp:
+            self._socket.settimeout(seconds)
 
     # -- sending -----------------------------------------------------------------------------
 

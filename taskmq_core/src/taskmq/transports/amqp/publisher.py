@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from taskmq.errors import TransportError, TransportUnavailable
+from taskmq.patience import left
 
 from .broker import Broker, Link
 from .errors import translate
@@ -137,12 +138,14 @@ class Publisher:
 
     @contextmanager
     def _use(self) -> Iterator[tuple[Link, Declared, float]]:
-        deadline = time.monotonic() + self._timeout
-        if not self._lock.acquire(timeout=self._timeout):
+        seconds = left(self._timeout)
+        deadline = time.monotonic() + seconds
+        if not self._lock.acquire(timeout=seconds):
             raise TransportUnavailable(f"the broker {self._broker.where} did not answer in time")
         try:
             link = self._link or self._connect()
             assert self._declared is not None  # noqa: S101  # made with the link
+            link.grant(left(self._timeout))
             yield link, self._declared, deadline
         except Exception as error:
             self._failed_at = time.monotonic()

@@ -14,13 +14,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 
-from taskmq.errors import TransportUnavailable
+from taskmq.errors import SchemaMismatch, TransportUnavailable
+from taskmq.patience import left
 
 from . import fork, schema
 from .errors import ONCE_MORE_ALONE, is_conflict, spoils_connection, translate
@@ -36,6 +38,8 @@ ATTEMPTS = 8
 """How often a transaction that stood in another's way is repeated."""
 PAUSE = 0.005
 SECONDS_TO_CANCEL = 1.0
+SECONDS_TO_MAKE = 60.0
+"""For a schema that is missing, whoever waits for it."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -64,8 +68,12 @@ def _bounded(gen: PQGen[R], patience: float) -> PQGen[R]:
 
 def connect(options: Options) -> Connection:
     """A new connection. Raises ``psycopg.Error``."""
+    # Each host has its share of what is left; libpq counts whole seconds, and no less than two.
     connection = Connection.connect(
-        options.conninfo, autocommit=True, prepare_threshold=None if options.pooler else 2
+        options.conninfo,
+        connect_timeout=max(2, int(left(options.connect_timeout * options.hosts) / options.hosts)),
+        autocommit=True,
+        prepare_threshold=None if options.pooler else 2,
     )
     connection.patience = options.timeout
     return connection
@@ -145,7 +153,7 @@ class Database:
 
     def _with_connection(self, work: Callable[..., R], *values: object) -> R:
         free = self._free
-        if not free.acquire(timeout=self.options.timeout):
+        if not free.acquire(timeout=left(self.options.timeout)):
             raise TransportUnavailable(
                 f"{self.options.where}: all {self.options.connections} connections were in use for "
                 f"{self.options.timeout:g} s; allow more with ?connections="
@@ -186,11 +194,16 @@ class Database:
 
     def _check(self, connection: Connection) -> None:
         with self._checking:
-            if not self._checked:
-                connection.patience = max(60.0, self.options.timeout)
+            if self._checked:
+                return
+            connection.patience = left(self.options.timeout)
+            try:
+                schema.check(connection, replace(self.options, create=False))
+            except SchemaMismatch:
+                connection.patience = max(SECONDS_TO_MAKE, self.options.timeout)
                 schema.check(connection, self.options)
-                connection.patience = self.options.timeout
-                self._checked = True
+            connection.patience = self.options.timeout
+            self._checked = True
 
     def _give_back(self, connection: Connection) -> None:
         if self._closed or connection.closed:
@@ -200,10 +213,14 @@ class Database:
 
     def _discard(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
-            if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                # Nobody waits for its answer any more, but others may wait for its locks.
-                connection.cancel_safe(timeout=SECONDS_TO_CANCEL)
             self.pids.discard(connection.info.backend_pid)
+            if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                # Nobody waits for its answer any more, but others may wait for its locks. Who
+                # has waited long enough does not wait for this too.
+                threading.Thread(
+                    target=_cancel, args=(connection,), name="taskmq-cancel", daemon=True
+                ).start()
+                return
         connection.close()
 
     # -- fork.ForkAware ----------------------------------------------------------------------
@@ -218,6 +235,12 @@ _abandoned: list[list[Connection]] = []
 """Connections of a parent process, in its child."""
 
 
+def _cancel(connection: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        connection.cancel_safe(timeout=SECONDS_TO_CANCEL)
+    connection.close()
+
+
 def _close_all(idle: list[Connection]) -> None:
     while idle:
         idle.pop().close()
@@ -225,7 +248,7 @@ def _close_all(idle: list[Connection]) -> None:
 
 def _execute(connection: Connection, query: str, values: Values, patience: float | None) -> Rows:
     usual = connection.patience
-    connection.patience = usual if patience is None else patience
+    connection.patience = left(usual if patience is None else patience)
     try:
         return connection.execute(query, values, binary=True).fetchall()
     finally:

@@ -21,12 +21,12 @@ OURS = ("schema", "timeout", "connections", "pooler", "create")
 SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 DEFAULTS = {
     "application_name": "taskmq",
-    "connect_timeout": "5",
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "2",
 }
 """Of libpq's own options, where the URL does not say otherwise."""
+CONNECT_TIMEOUT = 5
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,9 @@ class Options:
     """For libpq. It may hold a password: never printed."""
     where: str
     """For people: user, hosts and database."""
+    hosts: int = 1
+    connect_timeout: int = CONNECT_TIMEOUT
+    """How long each of the hosts has to accept a connection, in seconds."""
     schema: str = "taskmq"
     timeout: float = 5.0
     """How long to wait for an answer, in seconds."""
@@ -67,12 +70,17 @@ def parse(url: str) -> Options:
     query = urlencode(given, quote_via=quote)
     try:
         values = conninfo_to_dict(f"postgresql://{parts.netloc}{parts.path}?{query}")
-        conninfo = make_conninfo("", **{**DEFAULTS, **_user_timeout(ours), **values})
+        hosts = str(values.get("host") or values.get("hostaddr") or "").count(",") + 1
+        shared = max(2, CONNECT_TIMEOUT // hosts)  # so that there is time for the last one
+        usual = {**DEFAULTS, **_user_timeout(ours), "connect_timeout": str(shared)}
+        conninfo = make_conninfo("", **{**usual, **values})
     except psycopg.Error as error:
         raise ConfigError(f"postgresql:// URL: {str(error).strip()}") from None
     return Options(
         conninfo=conninfo,
         where=_where(values),
+        hosts=hosts,
+        connect_timeout=_connect_timeout(values.get("connect_timeout", shared)),
         schema=_schema(ours.get("schema", Options.schema)),
         timeout=_seconds(ours.get("timeout", str(Options.timeout))),
         connections=_count(ours.get("connections", str(Options.connections))),
@@ -85,6 +93,16 @@ def _user_timeout(ours: dict[str, str]) -> dict[str, str]:
     # What was sent and is not acknowledged by the other side's kernel for so long: a dead network.
     seconds = _seconds(ours.get("timeout", str(Options.timeout)))
     return {"tcp_user_timeout": str(int(seconds * 1000))}
+
+
+def _connect_timeout(value: object) -> int:
+    try:
+        seconds = int(str(value))
+    except ValueError:
+        raise ConfigError(
+            f"postgresql:// URL: connect_timeout must be whole seconds, got {value!r}"
+        ) from None
+    return seconds if seconds > 0 else 3600  # as libpq: it waits as long as the system does
 
 
 def _where(values: Mapping[str, object]) -> str:
