@@ -59,10 +59,12 @@ def note(name: str, what: str) -> None:
 
 @app.task
 def hold(name: str, seconds: float) -> int:
-    """Takes its time, or until there is a file ``NAME.go``. Notes a lost lease and goes on."""
+    """Takes its time, or until there is a file ``NAME.go``, or ``NAME.PID.go`` for this process.
+    Notes a lost lease and goes on."""
     note(name, "started")
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not (HERE / f"{name}.go").exists():
+    go = (HERE / f"{name}.go", HERE / f"{name}.{os.getpid()}.go")
+    while time.monotonic() < end and not any(map(Path.exists, go)):
         time.sleep(0.01)
         if current_task().lease_lost:
             note(name, "lost")

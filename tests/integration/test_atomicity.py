@@ -47,6 +47,7 @@ def _child(url: str, folder: str, seed: int, together: Any, answers: Any) -> Non
         answers.put(traceback.format_exc())
 
 
+@pytest.mark.timeout(SECONDS + 5 * PATIENCE)
 def test_processes_do_not_get_in_each_others_way(url: str, tmp_path: Path) -> None:
     """At most one holder, nothing lost or doubled, and all sums add up."""
     seed = int(os.environ.get("ATOMICITY_SEED", random.randrange(1 << 30)))  # no secret

@@ -15,6 +15,7 @@ the machine's packages; one that is missing raises `MissingProgram`.
 from .cluster import RedisCluster
 from .group import Group, wait_until
 from .home import TEMPORARY, Home
+from .network import Network, NoNetworks
 from .pgbouncer import PgBouncer
 from .postgres import Postgres
 from .programs import MissingProgram, find_program
@@ -30,6 +31,8 @@ __all__ = [
     "Group",
     "Home",
     "MissingProgram",
+    "Network",
+    "NoNetworks",
     "PgBouncer",
     "Place",
     "Postgres",
