@@ -78,8 +78,10 @@ class Producer:
         self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
 
     def _task(self, name: str, queue: str) -> Task[..., Any]:
-        task: Task[..., Any] = self.app.task(name=name, queue=queue)(lambda name: name)
-        return task
+        def body(name: str) -> str:
+            return name
+
+        return self.app.task(name=name, queue=queue)(body)
 
     def submit(self, pool: str, name: str) -> str | None:
         """The job's id; ``None`` if there was an error, which is kept."""

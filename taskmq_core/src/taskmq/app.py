@@ -29,6 +29,7 @@ from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .flow import flow_of
 from .hooks import WorkerHook
 from .ids import new_id
+from .patience import within
 from .plugins import PREFIX, Plugins
 from .policy import TaskPolicy
 from .records import JobFilter, JobRecord, PausedQueue
@@ -48,6 +49,7 @@ from .transport import Capabilities, Enqueued, TransactionalProducer, Transport
 if TYPE_CHECKING:
     from .payloads import Offload, PayloadStore
     from .schedule import Schedule
+    from .spool import Spool
 
 __all__ = ["App", "task"]
 
@@ -104,6 +106,8 @@ class App:
         self.load_plugins(*self.config.plugins)
         self.offload = self._make_offload(payloads)
         """What puts large arguments and results into a payload store, if there is one."""
+        self.spool = self._make_spool()
+        """What keeps jobs on this host while the store cannot be reached, if there is one."""
         self._eager: EagerRunner | None = None
         if self.config.eager:
             if transport is not None:
@@ -129,6 +133,18 @@ class App:
         offload = module.Offload(open_store, above)
         self.codecs.fetch = offload.fetch_result
         return offload
+
+    def _make_spool(self) -> Spool | None:
+        path = self.config.spool
+        if path is None or self.config.eager:
+            return None
+        from . import spool as module  # only where it is used
+
+        def send(sealed: Sequence[Sealed]) -> None:
+            with within(self.config.publish_timeout):
+                self.transport.enqueue(sealed)
+
+        return module.Spool(path, send)
 
     # -- defining tasks ----------------------------------------------------------------------
 
@@ -304,12 +320,7 @@ class App:
         elif connection is not None:
             stored = self._enqueue_within(sealed, connection)
         else:
-            stored = enqueue_or_wait(
-                self.transport,
-                sealed,
-                self.config.queues,
-                publish_timeout=self.config.publish_timeout,
-            )
+            stored = self._enqueue_or_spool(sealed)
         if self.offload is not None:
             self._discard_unused(self.offload, sealed, stored)
         if self.emitter.active:
@@ -320,6 +331,15 @@ class App:
             Result(self, one.job_id, task=call.task, created=one.created)
             for one, call in zip(stored, calls, strict=True)
         ]
+
+    def _enqueue_or_spool(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        def enqueue() -> list[Enqueued]:
+            patience = self.config.publish_timeout
+            return enqueue_or_wait(
+                self.transport, sealed, self.config.queues, publish_timeout=patience
+            )
+
+        return enqueue() if self.spool is None else self.spool.submit(sealed, enqueue)
 
     def _enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
         store = self.transport
@@ -568,6 +588,8 @@ class App:
 
     def close(self) -> None:
         """Close the store; the next use opens it again. What was in memory is gone."""
+        if self.spool is not None:
+            self.spool.close()
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()

@@ -15,7 +15,7 @@ from taskmq.checks import nearest
 from taskmq.logs import LEVELS
 from taskmq.worker.pulse import STUCK_AFTER
 
-from . import admin, control, dead, payloads, run
+from . import admin, control, dead, payloads, run, spool
 from .beat import beat
 from .call import call
 from .exits import Exit
@@ -146,6 +146,7 @@ def build_parser() -> argparse.ArgumentParser:
     _dlq_arguments(commands, add)
     _schedule_arguments(commands, add)
     _payloads_arguments(commands, add)
+    _spool_arguments(commands, add)
     purge = add(
         commands,
         "purge",
@@ -369,6 +370,39 @@ def _payloads_arguments(commands: Any, add: Callable[..., argparse.ArgumentParse
     collect.add_argument("--dry-run", action="store_true", help="delete nothing, only count")
     _json_argument(collect)
     _yes_argument(collect)
+
+
+def _spool_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "look after jobs that wait on this host for their store"
+    parser = commands.add_parser("spool", help=text, description=text, parents=[_common()])
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    listing = add(
+        actions,
+        "list",
+        spool.list_spooled,
+        "count what waits, and list what the store refused",
+        "taskmq spool list --app tasks:app",
+    )
+    _json_argument(listing)
+    flush = add(
+        actions,
+        "flush",
+        spool.flush_spool,
+        "store everything that waits, now; exit code 1 if something is left",
+        "taskmq spool flush --app tasks:app",
+        "taskmq spool flush --app tasks:app --refused",
+    )
+    flush.add_argument("--refused", action="store_true", help="try what was refused once more")
+    _json_argument(flush)
+    discard = add(
+        actions,
+        "discard",
+        spool.discard_spooled,
+        "delete jobs that were refused, or are not wanted any more",
+        "taskmq spool discard --app tasks:app 01J8ZQ5V7K3N2M4P6R8T0W1X2Y",
+    )
+    discard.add_argument("ids", nargs="+", metavar="ID", help="ids of the jobs")
+    _yes_argument(discard)
 
 
 def _schedule_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:

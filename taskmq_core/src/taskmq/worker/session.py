@@ -44,6 +44,8 @@ JOIN_TIMEOUT = 5.0
 CHECK_INTERVAL = 0.5
 """Seconds between two looks whether what is held for longer than that was revoked, whether a queue
 was paused of which something waits for a slot, and whether a neighbour is gone."""
+SPOOL_INTERVAL = 2.0
+"""Seconds between two looks whether another process of this host has left jobs in the spool."""
 ABANDON_TIMEOUT = 0.05
 """The same where some are known to be still at work."""
 
@@ -131,6 +133,8 @@ class Session:
         self._ticker.every(CHECK_INTERVAL, self._neighbours.look)
         self._ticker.every(config.heartbeat_interval, self.heartbeat.beat)
         self._ticker.every(self._dedup.hold / 4, partial(self._dedup.renew, self._running))
+        if app.spool is not None:
+            self._ticker.every(SPOOL_INTERVAL, app.spool.look)
         if config.autoscale is not None:
             self._ticker.every(INTERVAL, partial(self._scale, Autoscale(*config.autoscale)))
 
