@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskmq import App, Config, ConfigError, Retry, current_task
-from taskmq.errors import JobSkipped, RemoteError
+from taskmq.errors import JobSkipped, RemoteError, UnknownWorkflow
 from taskmq.records import LostJob
 from taskmq.states import JobState
 from taskmq.testing import worker_for
@@ -294,5 +294,5 @@ def test_what_cannot_be_a_workflow(app: App) -> None:
     other.add(tasks.add.call(1).options(key="k"))
     with pytest.raises(ConfigError, match="has an idempotency key"):
         other.submit(app)
-    with pytest.raises(ConfigError, match="no workflow 'nope'"):
+    with pytest.raises(UnknownWorkflow, match="no workflow nope"):
         WorkflowRun.find(app, "nope")

@@ -4,6 +4,7 @@
     ├── ConfigError                 a setting, URL or task definition is wrong
     ├── UnknownTask                 no task of that name is registered here
     ├── UnknownSchedule             the store has no schedule of that name
+    ├── UnknownWorkflow             the store has no workflow of that id
     ├── TaskNotBound                a task was called that belongs to no app yet
     ├── MessageError                a job cannot be put into, or read from, its wire form
     │   ├── MessageTooLarge         over ``Config.max_message_bytes``
@@ -86,6 +87,7 @@ __all__ = [
     "UnknownJob",
     "UnknownSchedule",
     "UnknownTask",
+    "UnknownWorkflow",
     "UnsupportedVersion",
     "WorkerLost",
 ]
@@ -105,6 +107,10 @@ class UnknownTask(TaskmqError):
 
 class UnknownSchedule(TaskmqError):
     """The store has no schedule of that name."""
+
+
+class UnknownWorkflow(TaskmqError):
+    """The store has no workflow of that id."""
 
 
 class TaskNotBound(TaskmqError):

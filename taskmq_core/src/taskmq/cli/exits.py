@@ -21,6 +21,7 @@ from taskmq.errors import (
     UnknownJob,
     UnknownSchedule,
     UnknownTask,
+    UnknownWorkflow,
 )
 
 __all__ = ["CommandFailed", "Exit", "exit_for", "one_line"]
@@ -41,7 +42,7 @@ class Exit(IntEnum):
     FULL = 5
     """The store has no space left."""
     UNKNOWN = 6
-    """There is no such job, dead letter, task or schedule."""
+    """There is no such job, dead letter, task, schedule or workflow."""
     TIMEOUT = 7
     """The job was not finished in time. It is still there."""
     REFUSED = 8
@@ -59,6 +60,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (ConfigError, Exit.USAGE),
     (UnknownTask, Exit.UNKNOWN),
     (UnknownSchedule, Exit.UNKNOWN),
+    (UnknownWorkflow, Exit.UNKNOWN),
     (UnknownJob, Exit.UNKNOWN),
     (ResultTimeout, Exit.TIMEOUT),
     (ResultError, Exit.FAILED),

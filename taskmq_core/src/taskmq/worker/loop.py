@@ -19,6 +19,7 @@ from taskmq.app import App
 from taskmq.envelope import load
 from taskmq.errors import MalformedEnvelope, TransportError, UnsupportedVersion
 from taskmq.events import JobDeferred, JobReleased
+from taskmq.plans import prune as prune_plans
 from taskmq.pools import Pool, RunningJob
 from taskmq.transport import MAX_YIELDS, Defer, Delivery, Exchange, Release
 
@@ -39,6 +40,8 @@ logger = logging.getLogger("taskmq.worker")
 MAINTENANCE_INTERVAL = 5.0
 IDLE_MAINTENANCE_INTERVAL = 10.0
 """Also how long a wake-up that got lost on its way can go unnoticed."""
+PLANS_INTERVAL = 1800.0
+"""Seconds between two looks for workflows of which nothing is left."""
 AGAIN_AT_ONCE = 0.05
 """Seconds until the next maintenance if the last one left something to do."""
 FOREVER = float("inf")
@@ -106,6 +109,7 @@ class Loop:
         self._stalled = False  # nothing has finished for so long that whatever runs is long
         self._leave_at: float | None = None  # end of the shutdown timeout, once stopping
         self._maintain_at = 0.0
+        self._plans_at = self._monotonic() + PLANS_INTERVAL
         self._maintained_after = -1  # jobs processed when maintenance was last done
 
     # -- the loop ----------------------------------------------------------------------------
@@ -396,6 +400,9 @@ class Loop:
             report = self._app.transport.maintain()
             if report.dropped:
                 self._fetcher.report_dropped(report.dropped)
+            if now >= self._plans_at:
+                self._plans_at = now + PLANS_INTERVAL
+                prune_plans(self._app.transport, self._app.clock.now())
             done = max(report.reclaimed, report.expired, report.purged, report.keys_purged)
             if done >= 1000:
                 interval = AGAIN_AT_ONCE

@@ -1,9 +1,26 @@
 """Workflows: calls that wait for each other, stored as one, finished without anybody watching."""
 
+from taskmq.plans import Head, Plan, PlannedNode
 from taskmq.records import LostJob
 
 from .builder import OnFailure, Workflow
+from .manage import Workflows
 from .node import Node
 from .run import WorkflowRun
+from .status import Leg, NodeStatus, WorkflowState, WorkflowStatus
 
-__all__ = ["LostJob", "Node", "OnFailure", "Workflow", "WorkflowRun"]
+__all__ = [
+    "Head",
+    "Leg",
+    "LostJob",
+    "Node",
+    "NodeStatus",
+    "OnFailure",
+    "Plan",
+    "PlannedNode",
+    "Workflow",
+    "WorkflowRun",
+    "WorkflowState",
+    "WorkflowStatus",
+    "Workflows",
+]

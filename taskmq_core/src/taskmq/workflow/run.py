@@ -5,44 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
+from taskmq import plans
 from taskmq.app import App
-from taskmq.documents import DocumentChange
-from taskmq.errors import ConfigError
-from taskmq.ids import new_id
-from taskmq.records import JobFilter, JobRecord
+from taskmq.checks import nearest
+from taskmq.errors import ConfigError, UnknownWorkflow
+from taskmq.ids import new_id, origin_of
+from taskmq.plans import Plan, PlannedNode
+from taskmq.records import JobRecord
 from taskmq.result import Result
-from taskmq.states import TERMINAL, JobState
+from taskmq.states import JobState
 
 from .builder import Workflow
+from .status import UNFINISHED, WorkflowStatus, jobs_of, status_of
 
-__all__ = ["KIND", "Plan", "PlannedNode", "WorkflowRun", "store"]
-
-KIND = "workflow"
-"""Of the documents that plans are kept in."""
-PAGE = 1000
-"""Jobs that are looked at in one round trip."""
-
-
-class PlannedNode(msgspec.Struct, frozen=True, array_like=True):
-    """A job of a plan, its name for people, its task, and what it waits for (positions)."""
-
-    id: str
-    name: str
-    task: str
-    after: tuple[int, ...] = ()
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The graph as it was submitted. What jobs added to it later is found by the workflow's id."""
-
-    id: str
-    name: str
-    created_at: float
-    result: str
-    """The job whose result is the workflow's."""
-    nodes: tuple[PlannedNode, ...]
+__all__ = ["Plan", "PlannedNode", "WorkflowRun", "store"]
 
 
 def store(workflow: Workflow, app: App) -> WorkflowRun:
@@ -56,6 +32,7 @@ def store(workflow: Workflow, app: App) -> WorkflowRun:
         name=workflow.name,
         created_at=app.clock.now(),
         result=result,
+        size=len(calls),
         nodes=tuple(
             PlannedNode(
                 str(call.id),
@@ -66,15 +43,11 @@ def store(workflow: Workflow, app: App) -> WorkflowRun:
             for node, call in zip(workflow.nodes, calls, strict=True)
         ),
     )
-    revision = new_id()
-    change = DocumentChange(
-        kind=KIND, name=id, data=msgspec.json.encode(plan), revision=revision, expected=None
-    )
-    app.transport.write([change])
+    plans.save(app.transport, plan)
     try:
         app.submit_many(calls)
     except BaseException:
-        app.transport.write([msgspec.structs.replace(change, data=None, expected=revision)])
+        plans.drop(app.transport, [id])
         raise
     return WorkflowRun(app, plan)
 
@@ -93,10 +66,14 @@ class WorkflowRun:
 
     @classmethod
     def find(cls, app: App, workflow_id: str) -> WorkflowRun:
-        """Raises `ConfigError` for an id that the store does not know."""
-        for document in app.transport.documents(KIND, [workflow_id]):
-            return cls(app, msgspec.json.decode(document.data, type=Plan))
-        raise ConfigError(f"there is no workflow {workflow_id!r}")
+        """Raises `UnknownWorkflow` for an id that the store does not know."""
+        plan = plans.load(app.transport, workflow_id)
+        if plan is None:
+            raise UnknownWorkflow(
+                f"the store knows no workflow {workflow_id} (never stored, or none of its jobs is "
+                "left)"
+            )
+        return cls(app, plan)
 
     @property
     def id(self) -> str:
@@ -117,13 +94,12 @@ class WorkflowRun:
 
     def jobs(self) -> list[JobRecord]:
         """Every job of it that is stored, added ones included, in store order."""
-        found: list[JobRecord] = []
-        while True:
-            after = found[-1].id if found else None
-            page = self.app.transport.find(JobFilter(workflow=self.id, after=after, limit=PAGE))
-            found += page
-            if len(page) < PAGE:
-                return found
+        return list(jobs_of(self.app.transport, self.id))
+
+    def status(self) -> WorkflowStatus:
+        """How it goes: every node's state, attempts and instants, what was added to it, its
+        critical path, and how much is done. Reads each of its jobs once, a thousand at a time."""
+        return status_of(self.app.transport, self.plan, self.app.clock.now())
 
     def states(self) -> dict[str, JobState]:
         """The state of each node, by its name; UNKNOWN for one that is past its retention."""
@@ -132,24 +108,26 @@ class WorkflowRun:
 
     def is_finished(self) -> bool:
         """Whether no job of it runs, or will."""
-        return all(job.state in TERMINAL for job in self.jobs())
+        return not any(jobs_of(self.app.transport, self.id, UNFINISHED))
 
     def cancel(self, *, terminate: bool = False, by: str | None = None) -> int:
         """Revoke all that has not ended; how many jobs that were."""
         return self.app.revoke(workflow=self.id, terminate=terminate, by=by)
 
     def retry(self, nodes: Sequence[str] = ()) -> int:
-        """Replay its dead letters (of these nodes, if named): what was skipped because of them
-        waits again, and the workflow goes on. How many there were. Raises `ConfigError` for a
-        name that is no node of it."""
+        """Replay its dead letters (of these nodes and what they have added, if named): what was
+        skipped because of them waits again, and the workflow goes on. How many there were. Raises
+        `ConfigError` for a name that is no node of it."""
         names = {node.name: node.id for node in self.plan.nodes}
         for name in nodes:
             if name not in names:
-                raise ConfigError(f"workflow {self.plan.name!r} has no node {name!r}")
+                raise ConfigError(
+                    f"workflow {self.plan.name!r} has no node {name!r}{nearest(name, names)}"
+                )
         wanted = {names[name] for name in nodes}
         dead = [
             job.id
-            for job in self.jobs()
-            if job.state is JobState.FAILED and (not nodes or job.id in wanted)
+            for job in jobs_of(self.app.transport, self.id, (JobState.FAILED,))
+            if not nodes or origin_of(job.id) in wanted
         ]
         return sum(self.app.transport.replay(dead, {})) if dead else 0
