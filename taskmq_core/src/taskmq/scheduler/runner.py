@@ -23,8 +23,10 @@ HOPELESS = (StoreCorrupt, SchemaMismatch)
 """Waiting does not mend these: they end the scheduler."""
 AFTER_FAILURE = 2.0
 """Seconds after which a store that did not answer is asked again."""
-PAUSE = 0.25
-"""Seconds between two looks at the schedules: a listener may wake up for what others do."""
+PAUSE, LONGEST_PAUSE = 0.25, 0.75
+"""Seconds between two looks at the schedules: a listener may wake up for what others do, often."""
+SHARE = 0.02
+"""What such looks may take of the time, as long as the pause is not the longest."""
 IDLE = 300.0
 """Seconds after which a store without schedules is looked at, though it told of nothing new."""
 
@@ -57,6 +59,7 @@ class Scheduler:
         self._stale = True
         self._next: float | None = None
         self._looked_at = 0.0
+        self._look_took = 0.0
         self._failing = False
 
     @property
@@ -126,7 +129,7 @@ class Scheduler:
             return
         if listener.wait(seconds) and not self._stopping:
             self._stale = True  # something was changed, perhaps
-            time.sleep(min(seconds, PAUSE))
+            time.sleep(min(seconds, max(PAUSE, min(LONGEST_PAUSE, self._look_took / SHARE))))
 
     def _run_in_thread(self) -> None:
         while not self._stopping:
@@ -194,7 +197,9 @@ class Scheduler:
 
     def _look(self) -> None:
         self._stale = False
+        began = time.monotonic()
         pages = self._book.changed(self._pages)
+        self._look_took = time.monotonic() - began
         if pages is None:
             return
         self._next = None
