@@ -42,4 +42,5 @@ def _of_broker(broker: Broker) -> tuple[str, ...]:
     if not broker.top_priority:
         missing.append("no priorities at the broker")
     missing.append("no delays at the broker: delayed jobs come from the state store")
+    missing.append("no wake-up by the broker: workers ask it every 50 ms while they wait")
     return tuple(missing)
