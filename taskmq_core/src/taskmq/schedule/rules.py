@@ -28,7 +28,9 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
     ``*``, ``a``, ``a-b``, ``a,b`` and a step ``/n``; names of months and weekdays; ``L`` for the
     last day of the month, ``friL`` for its last Friday, ``fri#2`` for its second one; or an alias
     such as ``@daily``. If both day fields are restricted, either is enough, unless one begins
-    with a star (the rule of Vixie cron). What happens where clocks change: `taskmq.schedule`.
+    with a star (the rule of Vixie cron). Where clocks change, an expression without a star in front
+    of minute and hour runs once on each of its days, at the end of a gap if need be; any other one
+    follows the clock.
 
     Raises `ConfigError` for an expression or zone that is none.
     """
