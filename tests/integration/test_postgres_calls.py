@@ -11,12 +11,27 @@ import pytest
 from taskmq.clock import SystemClock
 from taskmq.codec import Payload
 from taskmq.envelope import Dependency, Envelope, Sealed, seal
-from taskmq.errors import ConfigError, TransportUnavailable
+from taskmq.errors import (
+    IdempotencyConflict,
+    QueueFull,
+    TransportUnavailable,
+    UnknownDependency,
+)
 from taskmq.ids import new_id
-from taskmq.limits import Limit
+from taskmq.limits import Capacity, Fair, Limit
 from taskmq.records import Failure, JobFilter
 from taskmq.states import JobState
-from taskmq.transport import Ack, Delegate, Delivery, Release, Reservation, RetryLater, Settlement
+from taskmq.testing import FakeClock
+from taskmq.transport import (
+    Ack,
+    Delegate,
+    Delivery,
+    Release,
+    Reservation,
+    RetryLater,
+    Settled,
+    Settlement,
+)
 from taskmq.transports.postgres import PostgresTransport, from_url
 
 FAILURE = Failure(type="builtins.ValueError", message='a\0b "c" \\ {d}')
@@ -112,20 +127,41 @@ def test_text_of_any_kind_travels(store: PostgresTransport) -> None:
     assert record.history[0].detail == f"builtins.ValueError: {FAILURE.message}"
 
 
-def test_workflows_are_refused_not_lost(store: PostgresTransport) -> None:
+def test_a_settlement_whose_jobs_are_refused_changes_nothing(store: PostgresTransport) -> None:
     first = job()
     store.enqueue([first])
     (held,) = store.reserve(wanted())
-    with pytest.raises(ConfigError, match="no workflows yet"):
-        store.settle([Ack(held, spawn=[job()])])
-    with pytest.raises(ConfigError, match="no workflows yet"):
-        store.settle([Delegate(held, [job(id="other")], "other")])
-    dependent = job(after=(Dependency(first.envelope.id),), run_if="finished")
-    for refused in (dependent, job(fail_fast=True)):
-        with pytest.raises(ConfigError, match="no workflows yet"):
-            store.enqueue([refused])
-    store.settle([Ack(held)])
-    assert store.stats() == []
+    orphan = job(after=(Dependency("unknown"),))
+    for settlement in (Ack(held, spawn=[orphan]), Delegate(held, [orphan], orphan.envelope.id)):
+        with pytest.raises(
+            UnknownDependency, match=f"{orphan.envelope.id}.* waits for job unknown"
+        ):
+            store.settle([settlement])
+    store.enqueue([job(key="k")])
+    with pytest.raises(IdempotencyConflict, match="key 'k' is in use"):
+        store.settle([Ack(held, spawn=[job(key="k", task="demo.other")])])
+    one_more = job()
+    with pytest.raises(QueueFull):
+        store.settle([Ack(held, spawn=[Sealed(one_more.envelope, one_more.data, Capacity(1))])])
+    assert store.settle([Ack(held)]) == [Settled.DONE]
+
+
+def test_workflows_take_one_round_trip(store: PostgresTransport) -> None:
+    """Jobs that are added, and what delegates, in the exchange that settles the others."""
+    store.enqueue([job() for _ in range(64)])
+    held = store.reserve(wanted(limit=64))
+    settlements: list[Settlement] = []
+    for number, delivery in enumerate(held):
+        more = [job(), job()]
+        if number % 2:
+            settlements.append(Ack(delivery, spawn=more))
+        else:
+            settlements.append(Delegate(delivery, more, more[0].envelope.id))
+    trips = Trips(store)
+    exchange = store.exchange(settlements, wanted(limit=128))
+    assert trips.taken() == 1
+    assert set(exchange.settled) == {Settled.DONE}
+    assert len(exchange.deliveries) == 128
 
 
 def test_workers_claim_beside_each_other(store: PostgresTransport, postgres_url: str) -> None:
@@ -196,3 +232,40 @@ def test_a_job_that_is_stored_within_a_transaction_meets_its_limit(
         JobState.RUNNING,
         JobState.QUEUED,
     }
+
+
+def test_exchanges_go_beside_each_other_once_turns_are_over(
+    store: PostgresTransport, postgres_url: str
+) -> None:
+    """The line is remembered, and keeps nobody waiting; its next job takes its turn."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def is_strict() -> bool:
+            row = connection.execute("SELECT taskmq.is_strict()").fetchone()
+            assert row is not None
+            return bool(row[0])
+
+        store.enqueue([job(fair=Fair("a")), job(fair=Fair("b")), job(queue="other")])
+        assert is_strict()
+        store.settle([Ack(delivery) for delivery in store.reserve(wanted())])
+        assert not is_strict()
+        store.enqueue([job(queue="other")])
+        store.enqueue([job(queue="other"), job(queue="other")])
+        assert not is_strict()
+        for batch in ([job()], [job(), job()], [job(key="k")]):
+            store.enqueue(batch)
+        assert is_strict()
+        assert len(store.reserve(wanted())) == 4
+
+
+def test_ended_named_leases_are_forgotten(postgres_url: str) -> None:
+    clock = FakeClock()
+    store = from_url(postgres_url, clock=clock)
+    for number in range(5):
+        assert store.acquire(f"once:{number}", "w", 10.0)
+    assert store.acquire("leader", "w", 30.0)
+    clock.advance(10.0)
+    store.maintain()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        assert connection.execute("SELECT name FROM taskmq.leases").fetchall() == [("leader",)]
+    store.close()

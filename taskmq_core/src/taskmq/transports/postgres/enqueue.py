@@ -14,7 +14,10 @@ from taskmq.transport import Enqueued
 from .database import Database, Rows
 from .wire import Batch, links_of
 
-__all__ = ["enqueue"]
+__all__ = ["REFUSALS", "enqueue", "refusal"]
+
+REFUSALS = ("TQ001", "TQ002", "TQ003")
+"""Of `sql/functions/enqueue.sql`: the key is in use, a dependency is unknown, the queue is full."""
 
 PLAIN = "SELECT taskmq.enqueue(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], %s::bytea)"
 LINKED = (
@@ -58,7 +61,7 @@ def enqueue(
         rows = execute(LINKED, (now, *batch.values, links, None))
     answer = _decode(rows[0][0])
     if isinstance(answer, dict):
-        raise _refusal(sealed, answer["refused"], answer["why"])
+        raise refusal(sealed, answer["refused"], answer["why"])
     return [Enqueued(job_id, created) for job_id, created in answer]
 
 
@@ -100,7 +103,8 @@ def _plain(sealed: Sequence[Sealed], created: list[str] | None) -> list[Enqueued
     return answers
 
 
-def _refusal(sealed: Sequence[Sealed], code: str, why: list[Any]) -> TransportError:
+def refusal(sealed: Sequence[Sealed], code: str, why: list[Any]) -> TransportError:
+    """Why none of these jobs was stored: the code and the detail are the database's."""
     if code == "TQ003":
         queue, depth, count, capacity = why
         more = "one more" if count == 1 else f"{count:,} more"
@@ -111,8 +115,8 @@ def _refusal(sealed: Sequence[Sealed], code: str, why: list[Any]) -> TransportEr
             depth=depth,
             capacity=capacity,
         )
-    number, other = why
-    envelope = sealed[number - 1].envelope
+    job_id, other = why
+    envelope = next(one.envelope for one in sealed if one.envelope.id == job_id)
     if code == "TQ002":
         return UnknownDependency(
             f"job {envelope.id} ({envelope.task}) waits for job {other}, which is neither in the "

@@ -8,14 +8,17 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
+import psycopg
 
 from taskmq.codec import Payload
-from taskmq.errors import ConfigError
-from taskmq.records import Dropped, Failure
+from taskmq.envelope import Sealed
+from taskmq.errors import TransportError
+from taskmq.records import Dropped, Failure, Loss
 from taskmq.transport import (
     Ack,
     DeadLetter,
     Defer,
+    Delegate,
     Delivery,
     Exchange,
     Expire,
@@ -29,7 +32,8 @@ from taskmq.transport import (
 )
 
 from .database import Database, Rows
-from .wire import NO_WORKFLOWS, encode, numbers, replacement, texts
+from .enqueue import REFUSALS, refusal
+from .wire import batch_of, encode, numbers, replacement, texts
 
 __all__ = ["Exchanger"]
 
@@ -43,6 +47,7 @@ MAX_DETAIL = 500
 NOTHING = (None, None, None, None, None)
 
 _decode = msgspec.json.Decoder().decode
+_decode_loss = msgspec.json.Decoder(Loss).decode
 
 
 class Exchanger:
@@ -67,7 +72,13 @@ class Exchanger:
             *(_others(others) if others else (None, None)),
             *self._reservation(reservation),
         )
-        rows = self._database.call_beside(CALL, lambda alone: (now, alone, *values))
+        added = [one for each in others for one in _jobs_of(each)]
+        try:
+            rows = self._database.call_beside(
+                CALL, lambda again: (now, again or bool(added), *values)
+            )
+        except TransportError as error:
+            raise _explained(error, added) from error.__cause__
         answer = _decode(rows.pop()[11])
         if answer.get("turns"):
             with self._lock:
@@ -108,16 +119,30 @@ def _instant(at: float | None) -> float | None:
 
 
 def _apart(settlements: Sequence[Settlement]) -> tuple[list[Ack], list[Settlement]]:
-    """Successes, which are settled all at once, and all else. Where two are about the same job
-    their order decides: then everything is settled one by one."""
-    acks = [each for each in settlements if isinstance(each, Ack)]
-    if any(ack.spawn for ack in acks):
-        raise ConfigError(f"postgresql:// {NO_WORKFLOWS}")
+    """Successes, which are settled all at once, and all else (such that add jobs, too). Where two
+    are about the same job their order decides: then everything is settled one by one."""
+    acks = [each for each in settlements if isinstance(each, Ack) and not each.spawn]
     if len({each.delivery.job_id for each in settlements}) < len(settlements):
         return [], list(settlements)
     if len(acks) == len(settlements):
         return acks, []
-    return acks, [each for each in settlements if not isinstance(each, Ack)]
+    return acks, [each for each in settlements if not isinstance(each, Ack) or each.spawn]
+
+
+def _jobs_of(settlement: Settlement) -> Sequence[Sealed]:
+    """What is to be stored with it."""
+    match settlement:
+        case Ack(spawn=jobs) | Delegate(jobs=jobs):
+            return jobs
+    return ()
+
+
+def _explained(error: TransportError, added: Sequence[Sealed]) -> TransportError:
+    """The same, or why one of the jobs that settlements add was refused."""
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate not in REFUSALS:
+        return error
+    return refusal(added, cause.sqlstate, _decode(cause.diag.message_detail or "null"))
 
 
 def _acks(acks: Sequence[Ack]) -> tuple[object, ...]:
@@ -145,6 +170,9 @@ def _others(settlements: Sequence[Settlement]) -> tuple[object, ...]:
         document, blob = _document(each)
         document["id"], document["token"] = each.delivery.job_id, each.delivery.token
         document["start"], document["length"] = start, len(blob)
+        if jobs := _jobs_of(each):
+            document["batch"], data = batch_of(jobs)
+            blob += data
         documents.append(document)
         blobs.append(blob)
         start += len(blob)
@@ -176,9 +204,10 @@ def _document(settlement: Settlement) -> tuple[dict[str, Any], bytes]:
             return {"kind": "release"}, b""
         case Expire():
             return {"kind": "expire"}, b""
+        case Delegate(to=to):
+            return {"kind": "delegate", "to": to}, b""
         case Revoke():
             return {"kind": "revoke"}, b""
-    raise ConfigError(f"postgresql:// {NO_WORKFLOWS}")
 
 
 def _failure(failure: Failure, before: str = "") -> dict[str, str]:
@@ -210,20 +239,20 @@ def _settled(
     rest = iter(others)
     if not acks:
         return others
-    return [
-        of_acks[each.delivery.job_id] if isinstance(each, Ack) else next(rest)
-        for each in settlements
-    ]
+    return [of_acks.get(each.delivery.job_id) or next(rest) for each in settlements]
 
 
 def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
     inputs: dict[str, dict[str, Payload]] = {}
-    if rows and rows[-1][0] == "input":
+    losses: dict[str, dict[str, Loss]] = {}
+    if rows and rows[-1][0] != "job":
         for row in rows:
             if row[0] == "input":
                 handed = inputs.setdefault(row[1], {})
                 if row[11] is not None:
                     handed[row[2]] = Payload(row[11], row[10])
+            elif row[0] == "loss":
+                losses.setdefault(row[1], {})[row[2]] = _decode_loss(row[11])
     return [
         Delivery(
             job_id=row[1],
@@ -238,6 +267,7 @@ def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
             lease_until=lease_until,
             parked_at=row[9],
             inputs=inputs.get(row[1]) if inputs else None,
+            losses=losses.get(row[1]) if losses else None,
         )
         for row in rows
         if row[0] == "job"

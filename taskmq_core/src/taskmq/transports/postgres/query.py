@@ -35,7 +35,7 @@ SELECT
         SELECT count(*) FROM taskmq.jobs AS holder
         WHERE holder.gate = 'runs ' || substr(job.gate, 6)
     ) END,
-    revoked_by, revoked_at
+    revoked_by, revoked_at, delegated_to
 FROM taskmq.jobs AS job
 """
 
@@ -147,6 +147,7 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
         held=None if row[28] is None else _held(row[27], row[28], row[29]),
         revoked_by=row[30],
         revoked_at=row[31],
+        delegated_to=row[32],
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from taskmq.clock import Clock, SystemClock
 from taskmq.documents import Document, DocumentChange
 from taskmq.envelope import Sealed
+from taskmq.errors import TransportUnavailable
 from taskmq.records import (
     Dropped,
     JobFilter,
@@ -40,25 +41,26 @@ from .exchange import Exchanger
 from .listener import Hub
 from .options import Options, parse
 from .schema import migrate_schema
-from .wire import NO_WORKFLOWS, encode, replacement, texts
+from .wire import encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
 
-CAPABILITIES = Capabilities(
-    durable=True, shared=True, transactional=True, limitations=(NO_WORKFLOWS,)
-)
+CAPABILITIES = Capabilities(durable=True, shared=True, transactional=True, workflows=True)
 BEHIND_A_POOLER = Capabilities(
     durable=True,
     shared=True,
     transactional=True,
+    workflows=True,
     wakeups=False,
     limitations=(
-        NO_WORKFLOWS,
         "pooler=transaction: no LISTEN; who waits looks at growing intervals, up to a second",
     ),
 )
 LONG = 60.0
 """Seconds to wait for what may take longer than a call of a worker."""
+MOST, LEAST = 1000, 10
+"""Jobs of each kind that maintenance is asked for at once. A worker waits for it no longer than for
+any other call: where that is not enough, the next one is asked for less."""
 DEAD, FINISHED = 1, 5
 
 _decode = msgspec.json.Decoder().decode
@@ -88,17 +90,25 @@ class PostgresTransport:
         self._clock = None if isinstance(clock, SystemClock) else clock
         self._exchanger = Exchanger(self.database)
         self._hub = Hub(self.database)
+        self._portion = MOST
 
     @property
     def _now(self) -> float | None:
         return None if self._clock is None else self._clock.now()
 
-    def _call(self, function: str, casts: str, *values: object) -> Any:
-        """The value of one function, which may take longer than a call of a worker."""
+    def _call(
+        self, function: str, casts: str, *values: object, patience: float | None = None
+    ) -> Any:
+        """The value of one function."""
         placeholders = ", ".join(f"%s::{cast}" for cast in casts.split())
         statement = f"SELECT taskmq.{function}({placeholders})"
-        patience = max(LONG, self.database.options.timeout)
         return self.database.call(statement, values, patience=patience)[0][0]
+
+    def _call_long(self, function: str, casts: str, *values: object) -> Any:
+        """The same for one that people call, and that may take longer than a call of a worker."""
+        return self._call(
+            function, casts, *values, patience=max(LONG, self.database.options.timeout)
+        )
 
     # -- producers ---------------------------------------------------------------------------
 
@@ -150,17 +160,19 @@ class PostgresTransport:
         self, job_ids: Sequence[str], *, terminate: bool = False, by: str = ""
     ) -> list[bool]:
         how = 2 if terminate else 1
-        found = self._call("revoke", "float8 text[] int text", self._now, texts(job_ids), how, by)
+        found = self._call_long(
+            "revoke", "float8 text[] int text", self._now, texts(job_ids), how, by
+        )
         return [job_id in set(found) for job_id in job_ids]
 
     def forget(self, job_ids: Sequence[str]) -> int:
-        return int(self._call("delete_in", "text[] int", texts(job_ids), FINISHED))
+        return int(self._call_long("delete_in", "text[] int", texts(job_ids), FINISHED))
 
     def stats(self, queues: Sequence[str] | None = None) -> list[QueueStats]:
         return query.stats(self.database, queues, self._now)
 
     def purge(self, queue: str) -> int:
-        return int(self._call("purge", "float8 text", self._now, queue))
+        return int(self._call_long("purge", "float8 text", self._now, queue))
 
     # -- dead letters ------------------------------------------------------------------------
 
@@ -172,7 +184,7 @@ class PostgresTransport:
             new[job_id] = {**replacement(sealed), **place}
             data += sealed.data
         values = (self._now, texts(job_ids), encode(new).decode(), data)
-        left = set(self._call("replay", "float8 text[] json bytea", *values))
+        left = set(self._call_long("replay", "float8 text[] json bytea", *values))
         answers = []
         for job_id in job_ids:  # named twice: replayed once
             answers.append(job_id in left)
@@ -180,7 +192,7 @@ class PostgresTransport:
         return answers
 
     def bury(self, job_ids: Sequence[str]) -> int:
-        return int(self._call("delete_in", "text[] int", texts(job_ids), DEAD))
+        return int(self._call_long("delete_in", "text[] int", texts(job_ids), DEAD))
 
     # -- workers and leaders -----------------------------------------------------------------
 
@@ -233,10 +245,13 @@ class PostgresTransport:
 
     def maintain(self, limit: int = 1000) -> MaintenanceReport:
         statement = "SELECT taskmq.maintain(%s::float8, %s::bool, %s::int)"
-        now, patience = self._now, max(LONG, self.database.options.timeout)
-        rows = self.database.call_beside(
-            statement, lambda alone: (now, alone, limit), patience=patience
-        )
+        now, portion = self._now, min(limit, self._portion)
+        try:
+            rows = self.database.call_beside(statement, lambda alone: (now, alone, portion))
+        except TransportUnavailable:
+            self._portion = max(LEAST, self._portion // 4)
+            raise
+        self._portion = min(MOST, 2 * self._portion)
         report = _decode(rows[0][0])
         report["dropped"] = tuple(Dropped(*each) for each in report["dropped"])
         return MaintenanceReport(**report)

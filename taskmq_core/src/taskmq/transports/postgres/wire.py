@@ -14,14 +14,10 @@ from typing import Any
 import msgspec
 
 from taskmq.envelope import Envelope, Sealed, fingerprint
-from taskmq.errors import ConfigError
 
-__all__ = ["NO_WORKFLOWS", "Batch", "array", "links_of", "numbers", "replacement", "texts"]
+__all__ = ["Batch", "array", "batch_of", "links_of", "numbers", "replacement", "texts"]
 
 encode = msgspec.json.Encoder().encode
-
-
-NO_WORKFLOWS = "has no workflows yet: run_if, fail_fast, spawned and delegated jobs"
 
 
 def texts(items: Sequence[str | None]) -> str:
@@ -54,7 +50,7 @@ class Batch:
         for one in sealed:
             shape = _shape(one.envelope)
             places.append(shapes.setdefault(shape, len(shapes) + 1))
-        self.values = (
+        self.values: tuple[str, str, str, str, bytes] = (
             texts([one.envelope.id for one in sealed]),
             numbers(places),
             encode([dict(zip(SHAPE, shape, strict=True)) for shape in shapes]).decode(),
@@ -76,6 +72,8 @@ SHAPE = (
     "workflow",
     "key",
     "limits",
+    "fail_fast",
+    "run_if",
 )
 
 
@@ -94,11 +92,17 @@ def _shape(envelope: Envelope) -> tuple[Any, ...]:
         envelope.workflow,
         envelope.key,
         _limits(envelope),
+        envelope.fail_fast or None,
+        _run_if(envelope),
     )
 
 
 def _limits(envelope: Envelope) -> str | None:
     return encode(envelope.limits).decode() if envelope.limits else None
+
+
+def _run_if(envelope: Envelope) -> str | None:
+    return None if envelope.run_if == "succeeded" else envelope.run_if
 
 
 def links_of(sealed: Sequence[Sealed]) -> str | None:
@@ -107,11 +111,21 @@ def links_of(sealed: Sequence[Sealed]) -> str | None:
         envelope = one.envelope
         if envelope.key is not None or envelope.after or envelope.limits:
             break
-        if envelope.fair is not None or one.capacity is not None or envelope.fail_fast:
+        if envelope.fair is not None or one.capacity is not None:
+            break
+        if envelope.fail_fast or envelope.run_if != "succeeded":
             break
     else:
         return None
     return json.dumps([_links(one) for one in sealed])
+
+
+def batch_of(sealed: Sequence[Sealed]) -> tuple[dict[str, Any], bytes]:
+    """Jobs that come with a settlement: an object, and the bytes that belong to it."""
+    ids, shape, shapes, ends, data = Batch(sealed).values
+    links = [_links(one) for one in sealed]
+    batch = {"ids": ids, "shape": shape, "shapes": shapes, "ends": ends, "links": links}
+    return {**batch, "size": len(data)}, data
 
 
 def _links(one: Sealed) -> dict[str, Any]:
@@ -120,8 +134,6 @@ def _links(one: Sealed) -> dict[str, Any]:
         links["key"] = envelope.key
         links["key_ttl"] = envelope.key_ttl
         links["fingerprint"] = fingerprint(envelope).hex()
-    if envelope.run_if != "succeeded" or envelope.fail_fast:
-        raise ConfigError(f"job {envelope.id} ({envelope.task}): postgresql:// {NO_WORKFLOWS}")
     if envelope.after:
         links["after"] = list(dict.fromkeys(each.job for each in envelope.after))
     if envelope.fair is not None:

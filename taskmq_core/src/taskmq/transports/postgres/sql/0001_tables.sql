@@ -33,7 +33,7 @@ CREATE TABLE taskmq.jobs (
     yields integer NOT NULL DEFAULT 0,
     max_deliveries integer NOT NULL,
     dependencies integer NOT NULL DEFAULT 0,
-    pending integer NOT NULL DEFAULT 0,  -- dependencies that have not succeeded yet
+    pending integer NOT NULL DEFAULT 0,  -- dependencies that are still awaited
     phase smallint NOT NULL,
     priority smallint NOT NULL,
     cancel_requested smallint NOT NULL DEFAULT 0,  -- 1: asked to stop, 2: to be ended by force
@@ -47,6 +47,9 @@ CREATE TABLE taskmq.jobs (
     worker text COLLATE "C",
     key text COLLATE "C",
     workflow text COLLATE "C",
+    fail_fast boolean,  -- NULL: no
+    run_if text COLLATE "C",  -- NULL: if all that it waits for have succeeded
+    delegated_to text COLLATE "C",  -- the job whose result is to be its own
     limits text COLLATE "C",  -- JSON list of limits.Limit, if there are any
     gate text COLLATE "C",  -- of one: 'held …' behind it, 'next …' in its lane, 'runs …' behind it
     parked_reason text COLLATE "C",
@@ -93,8 +96,9 @@ CREATE INDEX jobs_expiring ON taskmq.jobs (queue, expires_at)
 -- Only jobs with limits have a gate, and only while they are not finished.
 CREATE INDEX jobs_gated ON taskmq.jobs (gate, queue, (-priority), rank, seq)
     WHERE gate IS NOT NULL;
-CREATE INDEX jobs_limited ON taskmq.jobs (seq)
-    WHERE limits IS NOT NULL AND phase IN (-1, 0, 2, 3, 4);
+-- While there is one of these, exchanges run one after the other.
+CREATE INDEX jobs_in_order ON taskmq.jobs (seq)
+    WHERE (limits IS NOT NULL OR rank > 0) AND phase IN (-1, 0, 2, 3, 4);
 CREATE INDEX jobs_parked ON taskmq.jobs (park_until) WHERE park_until IS NOT NULL;
 CREATE INDEX jobs_keyed ON taskmq.jobs (key) WHERE key IS NOT NULL;
 CREATE INDEX jobs_in_workflow ON taskmq.jobs (workflow) WHERE workflow IS NOT NULL;
@@ -103,7 +107,7 @@ CREATE INDEX jobs_in_workflow ON taskmq.jobs (workflow) WHERE workflow IS NOT NU
 CREATE TABLE taskmq.edges (
     parent text COLLATE "C" NOT NULL,
     child bigint NOT NULL,
-    met boolean NOT NULL,
+    met smallint NOT NULL,  -- 0: awaited; 1: succeeded; 2: lost, and `child` runs all the same
     PRIMARY KEY (parent, child)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
@@ -114,6 +118,12 @@ CREATE TABLE taskmq.inputs (
     parent text COLLATE "C" PRIMARY KEY,
     codec text COLLATE "C" NOT NULL,
     data bytea NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- How a parent was lost, for children that run all the same.
+CREATE TABLE taskmq.losses (
+    parent text COLLATE "C" PRIMARY KEY,
+    data text NOT NULL  -- JSON of records.Loss
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE taskmq.keys (
@@ -193,7 +203,8 @@ CREATE TABLE taskmq.documents (
 CREATE TYPE taskmq.lane AS (gate text, queue text, priority integer);
 
 -- A row of the answer to an exchange. `kind`: 'job' is a delivery; 'input' what job `id` was handed
--- by job `queue` (codec `note`, data `body`); the last row, 'head', has all else as JSON in `note`.
+-- by job `queue` (codec `note`, data `body`), 'loss' how job `queue` was lost that `id` waited for
+-- (JSON in `note`); the last row, 'head', has all else as JSON in `note`.
 CREATE TYPE taskmq.answer AS (
     kind text, id text, queue text, priority integer, token bigint, attempt integer,
     deliveries integer, reclaims integer, yields integer, parked_at double precision,

@@ -13,8 +13,9 @@ $$;
 -- Whether jobs have to be handed out one after the other: some have limits or turns.
 CREATE OR REPLACE FUNCTION taskmq.is_strict() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN EXISTS (SELECT 1 FROM taskmq.lines)
-        OR EXISTS (SELECT 1 FROM taskmq.jobs WHERE limits IS NOT NULL AND phase IN (-1, 0, 2, 3, 4));
+    RETURN EXISTS (
+        SELECT 1 FROM taskmq.jobs
+        WHERE (limits IS NOT NULL OR rank > 0) AND phase IN (-1, 0, 2, 3, 4));
 END $$;
 
 -- Let this transaction run beside others like it, or alone if that is needed; whether it is alone.
@@ -30,6 +31,15 @@ BEGIN
         RAISE EXCEPTION 'taskmq: once more, alone' USING ERRCODE = 'TQ000';
     END IF;
     RETURN false;
+END $$;
+
+-- Be alone from here on, in a transaction that began beside others; where somebody else is at work it
+-- begins anew. For steps that lock jobs in no order: dependents of dependents.
+CREATE OR REPLACE FUNCTION taskmq.need_alone() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('taskmq'), 0) THEN
+        RAISE EXCEPTION 'taskmq: once more, alone' USING ERRCODE = 'TQ000';
+    END IF;
 END $$;
 
 -- Tell whoever listens. Listeners hold locks 1 (queues) and 2 (jobs) while they live: where such a

@@ -16,7 +16,7 @@ BEGIN
         INSERT INTO taskmq.jobs (
             id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
             keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
-            dependencies, envelope
+            dependencies, fail_fast, run_if, envelope
         )
         SELECT
             job.id,
@@ -37,6 +37,8 @@ BEGIN
             s.key,
             s.limits,
             0,
+            s.fail_fast,
+            s.run_if,
             substring(p_data FROM job.start + 1 FOR job.stop - job.start)
         FROM (
             SELECT id, shape, stop, n, lag(stop, 1, 0) OVER (ORDER BY n) AS start
@@ -46,7 +48,8 @@ BEGIN
             SELECT * FROM ROWS FROM (json_to_recordset(p_shapes) AS (
                 queue text, priority smallint, task text, eta double precision,
                 expires_at double precision, result_ttl double precision, keep_result boolean,
-                on_receipt boolean, max_deliveries integer, workflow text, key text, limits text
+                on_receipt boolean, max_deliveries integer, workflow text, key text, limits text,
+                fail_fast boolean, run_if text
             )) WITH ORDINALITY
         ) AS s ON s.ordinality = job.shape
         ORDER BY job.n
@@ -72,7 +75,7 @@ DECLARE
     v_later boolean;
     v_new boolean;
 BEGIN
-    IF EXISTS (SELECT 1 FROM taskmq.lines) THEN
+    IF EXISTS (SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority) THEN
         RETURN NULL;
     END IF;
     p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
@@ -103,7 +106,10 @@ DECLARE
     v_created text[];
 BEGIN
     p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
-    IF EXISTS (SELECT 1 FROM taskmq.lines) THEN
+    IF EXISTS (SELECT 1 FROM taskmq.lines) AND EXISTS (
+        SELECT 1 FROM json_to_recordset(p_shapes) AS s (queue text, priority smallint)
+        JOIN taskmq.lines USING (queue, priority)
+    ) THEN
         RETURN 'linked';
     END IF;
     v_created := taskmq.insert_jobs(p_now, p_ids, p_shape, p_shapes, p_ends, p_data);
@@ -148,6 +154,7 @@ DECLARE
     v_children integer[];  -- positions in the batch, each beside a job that it waits for
     v_parents text[];
     v_stored text[];
+    v_lost text[];
     v_ended text[] := '{}';
     v_queues text[] := '{}';
     v_seqs bigint[];
@@ -176,7 +183,7 @@ BEGIN
         SELECT * INTO k FROM taskmq.keys WHERE key = r.link->>'key';
         IF k.fingerprint <> r.link->>'fingerprint' THEN
             RAISE EXCEPTION 'taskmq: key in use' USING ERRCODE = 'TQ001',
-                DETAIL = json_build_array(r.n, k.job_id)::text;
+                DETAIL = json_build_array(r.id, k.job_id)::text;
         END IF;
         v_same := v_same || jsonb_build_object(r.n, k.job_id);
         v_new := array_remove(v_new, r.n);
@@ -202,7 +209,7 @@ BEGIN
         ORDER BY n LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'taskmq: unknown dependency' USING ERRCODE = 'TQ002',
-                DETAIL = json_build_array(r.n, r.parent)::text;
+                DETAIL = json_build_array(p_ids[r.n], r.parent)::text;
         END IF;
     END IF;
 
@@ -229,8 +236,9 @@ BEGIN
             r.queue, r.capacity, r.may_drop, r.coming::integer, p_now, v_ended, v_lanes);
     END LOOP;
     IF cardinality(v_ended) > 0 THEN
-        v_ended := v_ended || taskmq.skip(v_ended, p_now);
-        v_queues := (taskmq.refill(v_lanes, p_now)).ready;
+        SELECT * INTO v_queues, v_ended, v_lanes
+        FROM taskmq.lose(v_ended, p_now, v_queues, v_ended, v_lanes, NOT p_place);
+        v_queues := v_queues || (taskmq.refill(v_lanes, p_now)).ready;
     END IF;
 
     -- The jobs themselves, and what they wait for.
@@ -255,7 +263,7 @@ BEGIN
     v_seqs := ARRAY(SELECT seq FROM taskmq.jobs WHERE id = ANY (v_new_ids) ORDER BY seq);
     IF v_children IS NOT NULL THEN
         INSERT INTO taskmq.edges (parent, child, met)
-        SELECT DISTINCT parent.id, child.seq, parent.state = 'SUCCEEDED'
+        SELECT DISTINCT parent.id, child.seq, CASE parent.state WHEN 'SUCCEEDED' THEN 1 ELSE 0 END
         FROM unnest(v_children, v_parents) AS e (n, name)
         JOIN unnest(p_ids) WITH ORDINALITY AS g (id, place) ON place = n
         JOIN taskmq.jobs AS child ON child.id = g.id
@@ -268,18 +276,26 @@ BEGIN
         ON CONFLICT (parent) DO NOTHING;
         UPDATE taskmq.jobs SET
             dependencies = number, pending = unmet,
-            phase = CASE WHEN unmet > 0 THEN 0 ELSE phase END,
-            state = CASE WHEN unmet > 0 THEN 'WAITING' ELSE state END,
-            due_at = CASE WHEN unmet > 0 THEN NULL ELSE due_at END
+            phase = CASE WHEN unmet > 0 THEN 0 WHEN run_if = 'failed' THEN 5 ELSE phase END,
+            state = CASE WHEN unmet > 0 THEN 'WAITING' WHEN run_if = 'failed' THEN 'SKIPPED' ELSE state END,
+            due_at = CASE
+                WHEN unmet > 0 THEN NULL WHEN run_if = 'failed' THEN p_now + result_ttl ELSE due_at
+            END,
+            finished_at = CASE WHEN unmet = 0 AND run_if = 'failed' THEN p_now END
         FROM (
-            SELECT child, count(*) AS number, count(*) FILTER (WHERE NOT met) AS unmet
+            SELECT child, count(*) AS number, count(*) FILTER (WHERE met = 0) AS unmet
             FROM taskmq.edges WHERE child = ANY (v_seqs) GROUP BY child
         ) AS counted
         WHERE seq = child;
-        PERFORM taskmq.skip(lost, p_now) FROM (
-            SELECT array_agg(id) AS lost FROM taskmq.jobs
+        v_lost := ARRAY(
+            SELECT id FROM taskmq.jobs
             WHERE id = ANY (v_stored) AND state IN ('FAILED', 'EXPIRED', 'REVOKED', 'SKIPPED')
-        ) AS found WHERE lost IS NOT NULL;
+            UNION ALL
+            SELECT id FROM taskmq.jobs WHERE seq = ANY (v_seqs) AND phase = 5
+        );
+        IF cardinality(v_lost) > 0 THEN
+            SELECT * INTO v_queues, v_ended FROM taskmq.spread(v_lost, p_now, v_queues, v_ended);
+        END IF;
     END IF;
 
     -- Turns and gates.
@@ -294,6 +310,9 @@ BEGIN
         ) OR EXISTS (SELECT 1 FROM json_array_elements(p_links) AS o WHERE o->>'fair_key' IS NOT NULL)
         ORDER BY n
     LOOP
+        IF p_place THEN
+            PERFORM taskmq.need_alone();
+        END IF;
         PERFORM taskmq.take_turn(
             r.seq, r.queue, r.priority, r.link->>'fair_key',
             (r.link->>'fair_weight')::double precision

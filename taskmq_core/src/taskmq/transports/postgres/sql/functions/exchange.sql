@@ -8,8 +8,8 @@ CREATE OR REPLACE FUNCTION taskmq.exchange(
     p_queues text[], p_weights double precision[], p_quotas integer[], p_worker text,
     p_lease double precision, p_limit integer, p_jobs text[], p_turns json
 ) RETURNS SETOF taskmq.answer LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_tidy_limit CONSTANT integer := 5000;
     v_alone boolean;
@@ -101,8 +101,8 @@ BEGIN
     IF least(v_visible_at, v_lease_end, v_expires_at) <= p_now THEN
         SELECT * INTO v_changed, v_ended, v_lanes, v_taken_back, v_dropped
         FROM taskmq.reclaim_overdue(p_queues, p_now, v_tidy_limit, v_changed, v_ended, v_lanes);
-        SELECT * INTO v_ended, v_lanes, v_some
-        FROM taskmq.drop_expired(p_queues, p_now, v_tidy_limit, v_ended, v_lanes);
+        SELECT * INTO v_changed, v_ended, v_lanes, v_some
+        FROM taskmq.drop_expired(p_queues, p_now, v_tidy_limit, v_changed, v_ended, v_lanes);
         v_dropped := v_dropped || v_some;
         IF cardinality(v_lanes) > 0 THEN
             SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
@@ -221,6 +221,14 @@ BEGIN
             JOIN taskmq.jobs ON jobs.seq = edges.child
             LEFT JOIN taskmq.inputs ON inputs.parent = edges.parent
             WHERE edges.child = ANY (v_all);
+        RETURN QUERY
+            SELECT 'loss', jobs.id, edges.parent, NULL::integer, NULL::bigint, NULL::integer,
+                NULL::integer, NULL::integer, NULL::integer, NULL::double precision,
+                NULL::bytea, losses.data
+            FROM taskmq.edges
+            JOIN taskmq.jobs ON jobs.seq = edges.child
+            JOIN taskmq.losses ON losses.parent = edges.parent
+            WHERE edges.child = ANY (v_all) AND edges.met = 2;
     END IF;
     IF v_gated THEN
         SELECT visible_at, lease_until, expires_at INTO v_visible_at, v_lease_end, v_expires_at

@@ -12,6 +12,7 @@ DECLARE
     v_limited text[];
     v_forgotten bigint[];
     v_dependent bigint[];
+    v_names text[];
     v_parents text[];
     r record;
 BEGIN
@@ -56,14 +57,15 @@ BEGIN
     IF v_done IS NULL THEN
         RETURN;
     END IF;
-    ended := ended || CASE WHEN outcomes IS NULL THEN p_ids
-                      ELSE ARRAY(SELECT p_ids[n] FROM unnest(v_done) AS n) END;
+    v_names := CASE WHEN outcomes IS NULL THEN p_ids
+               ELSE ARRAY(SELECT p_ids[n] FROM unnest(v_done) AS n) END;
+    ended := ended || v_names;
     IF v_dependent IS NOT NULL THEN
         PERFORM taskmq.let_go(v_dependent);
     END IF;
     IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
         SELECT array_agg(DISTINCT parent) INTO v_parents FROM taskmq.edges
-        WHERE NOT met AND parent IN (SELECT p_ids[n] FROM unnest(v_done) AS n);
+        WHERE met = 0 AND parent = ANY (v_names);
         IF v_parents IS NOT NULL THEN
             INSERT INTO taskmq.inputs (parent, codec, data)
             SELECT p_ids[n], p_codecs[n], substring(
@@ -73,7 +75,7 @@ BEGIN
             FROM unnest(v_done) AS n
             WHERE p_ids[n] = ANY (v_parents) AND p_codecs[n] IS NOT NULL
             ON CONFLICT (parent) DO NOTHING;
-            queues := queues || taskmq.set_free(v_parents, p_now);
+            SELECT * INTO queues, ended FROM taskmq.feed(v_parents, p_now, queues, ended);
         END IF;
     END IF;
     IF v_forgotten IS NOT NULL THEN
@@ -96,6 +98,7 @@ DECLARE
     r taskmq.jobs;
     v_kind text;
     v_lost text[] := '{}';
+    v_delegating json[] := '{}';  -- when all others are settled
     v_one record;
 BEGIN
     outcomes := '{}';
@@ -110,6 +113,10 @@ BEGIN
         END IF;
         outcomes := outcomes || 0;
         IF v_kind = 'ack' THEN
+            IF s->'batch' IS NOT NULL THEN
+                SELECT * INTO queues, ended FROM taskmq.spawn(
+                    r.id, p_now, s->'batch', taskmq.batch_of(s, p_blob), queues, ended);
+            END IF;
             SELECT * INTO v_one FROM taskmq.succeed(
                 p_now, ARRAY[r.id], ARRAY[r.token], ARRAY[s->>'codec'], ARRAY[(s->>'length')::integer],
                 substring(p_blob FROM (s->>'start')::integer + 1 FOR (s->>'length')::integer),
@@ -163,6 +170,17 @@ BEGIN
                     lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
                     PERFORM taskmq.refund(r.limits);
                 END IF;
+            WHEN 'delegate' THEN
+                IF r.cancel_requested > 0 THEN
+                    r := taskmq.ended(r, 'REVOKED', p_now);
+                ELSE
+                    r.phase := 0;
+                    r.state := 'WAITING';
+                    r.due_at := NULL;
+                    r.gate := NULL;
+                    r.expires_at := NULL;
+                    v_delegating := v_delegating || s;
+                END IF;
             WHEN 'expire' THEN
                 r := taskmq.ended(r, 'EXPIRED', p_now);
             WHEN 'revoke' THEN
@@ -176,6 +194,12 @@ BEGIN
         END IF;
     END LOOP;
     IF cardinality(v_lost) > 0 THEN
-        ended := ended || v_lost || taskmq.skip(v_lost, p_now);
+        SELECT * INTO queues, ended, lanes
+        FROM taskmq.lose(v_lost, p_now, queues, ended || v_lost, lanes);
     END IF;
+    FOREACH s IN ARRAY v_delegating LOOP
+        SELECT * INTO queues, ended FROM taskmq.delegate(
+            (s->>'token')::bigint >> 20, s->>'to', p_now, s->'batch', taskmq.batch_of(s, p_blob),
+            queues, ended);
+    END LOOP;
 END $$;

@@ -30,7 +30,8 @@ BEGIN
         END IF;
     END LOOP;
     IF cardinality(v_lost) > 0 THEN
-        ended := ended || v_lost || taskmq.skip(v_lost, p_now);
+        SELECT * INTO queues, ended, lanes
+        FROM taskmq.lose(v_lost, p_now, queues, ended || v_lost, lanes);
     END IF;
 END $$;
 
@@ -58,8 +59,8 @@ END $$;
 
 -- End jobs of some queues (NULL: all) that nobody started in time.
 CREATE OR REPLACE FUNCTION taskmq.drop_expired(
-    p_queues text[], p_now double precision, p_limit integer, INOUT ended text[],
-    INOUT lanes taskmq.lane[], OUT dropped json[]
+    p_queues text[], p_now double precision, p_limit integer, INOUT queues text[],
+    INOUT ended text[], INOUT lanes taskmq.lane[], OUT dropped json[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     r record;
@@ -86,6 +87,7 @@ BEGIN
             gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
         WHERE seq = ANY (v_seqs);
         PERFORM taskmq.forfeit(v_seqs);
-        ended := ended || v_ids || taskmq.skip(v_ids, p_now);
+        SELECT * INTO queues, ended, lanes
+        FROM taskmq.lose(v_ids, p_now, queues, ended || v_ids, lanes);
     END IF;
 END $$;

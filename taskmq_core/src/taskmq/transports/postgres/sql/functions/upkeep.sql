@@ -3,8 +3,8 @@
 -- At most so many jobs of each kind. The report, as JSON.
 CREATE OR REPLACE FUNCTION taskmq.maintain(p_now double precision, p_alone boolean, p_limit integer)
 RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     r taskmq.jobs;
     v_changed text[] := '{}';
@@ -26,8 +26,8 @@ BEGIN
     p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
     SELECT * INTO v_changed, v_ended, v_lanes, v_reclaimed, v_dropped
     FROM taskmq.reclaim_overdue(NULL, p_now, p_limit, v_changed, v_ended, v_lanes);
-    SELECT * INTO v_ended, v_lanes, v_expired
-    FROM taskmq.drop_expired(NULL, p_now, p_limit, v_ended, v_lanes);
+    SELECT * INTO v_changed, v_ended, v_lanes, v_expired
+    FROM taskmq.drop_expired(NULL, p_now, p_limit, v_changed, v_ended, v_lanes);
     FOR r IN
         SELECT * FROM taskmq.jobs WHERE park_until <= p_now AND phase IN (-1, 2, 3)
         ORDER BY park_until LIMIT p_limit FOR UPDATE SKIP LOCKED
@@ -42,7 +42,8 @@ BEGIN
         PERFORM taskmq.save(r);
     END LOOP;
     IF cardinality(v_lost) > 0 THEN
-        v_ended := v_ended || v_lost || taskmq.skip(v_lost, p_now);
+        SELECT * INTO v_changed, v_ended, v_lanes
+        FROM taskmq.lose(v_lost, p_now, v_changed, v_ended || v_lost, v_lanes);
     END IF;
     IF cardinality(v_lanes) > 0 THEN
         SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
@@ -69,6 +70,10 @@ BEGIN
     GET DIAGNOSTICS v_workers = ROW_COUNT;
     DELETE FROM taskmq.inputs
     WHERE NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
+    DELETE FROM taskmq.losses
+    WHERE NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
+    DELETE FROM taskmq.leases WHERE name IN (
+        SELECT name FROM taskmq.leases WHERE expires_at <= p_now LIMIT p_limit FOR UPDATE SKIP LOCKED);
     PERFORM taskmq.announce('w', v_changed, v_ended);
     RETURN json_build_object(
         'reclaimed', v_reclaimed, 'expired', cardinality(v_expired), 'purged', v_purged,
@@ -82,58 +87,30 @@ END $$;
 -- Take jobs out, or ask them to stop. The ids of those that were open.
 CREATE OR REPLACE FUNCTION taskmq.revoke(p_now double precision, p_ids text[], p_how integer, p_by text)
 RETURNS text[] LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    r record;
-    v_running bigint[] := '{}';
-    v_others bigint[] := '{}';
-    v_ids text[] := '{}';
-    v_open text[] := '{}';
-    v_queues text[] := '{}';
-    v_lanes taskmq.lane[] := '{}';
+    v_open text[];
+    v_queues text[];
+    v_ended text[];
+    v_lanes taskmq.lane[];
 BEGIN
     PERFORM taskmq.enter(true);
-    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
-    FOR r IN
-        SELECT seq, id, phase, limits, queue, priority FROM taskmq.jobs
-        WHERE id = ANY (p_ids) AND phase NOT IN (1, 5) ORDER BY seq FOR UPDATE
-    LOOP
-        v_open := v_open || r.id;
-        IF r.phase = 4 THEN
-            v_running := v_running || r.seq;
-            CONTINUE;
-        END IF;
-        v_others := v_others || r.seq;
-        v_ids := v_ids || r.id;
-        IF r.limits IS NOT NULL AND r.phase <> 0 THEN
-            v_lanes := v_lanes || taskmq.leave(r.limits, r.queue, r.priority);
-        END IF;
-    END LOOP;
-    UPDATE taskmq.jobs SET
-        cancel_requested = greatest(cancel_requested, p_how),
-        revoked_by = CASE WHEN revoked_at IS NULL THEN p_by ELSE revoked_by END,
-        revoked_at = coalesce(revoked_at, p_now)
-    WHERE seq = ANY (v_running);
-    IF cardinality(v_others) > 0 THEN
-        UPDATE taskmq.jobs SET
-            phase = 5, state = 'REVOKED', finished_at = p_now, due_at = p_now + result_ttl,
-            gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL,
-            revoked_by = p_by, revoked_at = p_now
-        WHERE seq = ANY (v_others);
-        PERFORM taskmq.forfeit(v_others);
-        v_ids := v_ids || taskmq.skip(v_ids, p_now);
-        v_queues := (taskmq.refill(v_lanes, p_now)).ready;
+    SELECT * INTO v_queues, v_ended, v_lanes, v_open FROM taskmq.take_out(
+        coalesce(p_now, extract(epoch FROM clock_timestamp())), p_ids, p_how, p_by, '{}', '{}', '{}');
+    IF cardinality(v_lanes) > 0 THEN
+        v_queues := v_queues || (taskmq.refill(
+            v_lanes, coalesce(p_now, extract(epoch FROM clock_timestamp())))).ready;
     END IF;
-    PERFORM taskmq.announce('w', v_queues, v_ids);
+    PERFORM taskmq.announce('w', v_queues, v_ended);
     RETURN v_open;
 END $$;
 
 -- Delete those of these jobs that are in a phase; how many there were.
 CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_phase integer)
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
     PERFORM taskmq.enter(true);
     PERFORM taskmq.announce('w', NULL, p_ids);
@@ -145,11 +122,12 @@ END $$;
 -- Delete what waits in a queue, and free its keys; how many there were.
 CREATE OR REPLACE FUNCTION taskmq.purge(p_now double precision, p_queue text)
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_seqs bigint[];
     v_ids text[];
+    v_queues text[];
 BEGIN
     PERFORM taskmq.enter(true);
     p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
@@ -164,7 +142,8 @@ BEGIN
     DELETE FROM taskmq.keys WHERE key IN (
         SELECT key FROM taskmq.jobs WHERE seq = ANY (v_seqs) AND key IS NOT NULL
     ) AND job_id = ANY (v_ids);
-    PERFORM taskmq.announce('w', NULL, v_ids || taskmq.skip(v_ids, p_now));
+    SELECT * INTO v_queues, v_ids FROM taskmq.spread(v_ids, p_now, '{}', v_ids);
+    PERFORM taskmq.announce('w', v_queues, v_ids);
     RETURN taskmq.remove(v_seqs);
 END $$;
 
@@ -172,8 +151,8 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.replay(
     p_now double precision, p_ids text[], p_new json, p_blob bytea
 ) RETURNS text[] LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     r taskmq.jobs;
     v_new json;
@@ -216,8 +195,8 @@ END $$;
 -- Parked jobs of these tasks, which are visible later, are visible now; how many.
 CREATE OR REPLACE FUNCTION taskmq.unpark(p_now double precision, p_tasks text[])
 RETURNS integer LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_queues text[];
 BEGIN
@@ -238,8 +217,8 @@ END $$;
 -- Take back what a worker holds whose process has ended, if the registry still has this entry.
 CREATE OR REPLACE FUNCTION taskmq.reclaim_from(p_now double precision, p_worker text, p_record text)
 RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_changed text[] := '{}';
     v_ended text[] := '{}';
