@@ -73,7 +73,8 @@ class Scheduler:
         return len(self._pages)
 
     def start(self) -> None:
-        """Run in a thread of its own."""
+        """Run in a thread of its own; again, if it was stopped."""
+        self._stopping = False
         self._thread = threading.Thread(
             target=self._run_in_thread, name="taskmq-scheduler", daemon=True
         )
