@@ -213,7 +213,8 @@ Retry(retries=3)  # E: call-arg | reportCallIssue
 assert_type(Retry().delay_after(1, None), float | None)
 
 Config(transport="memory://", queues={"email": QueueConfig(weight=2)}, pool="solo", prefetch=None)
-Config(pool="gevent")  # E: arg-type | reportArgumentType
+Config(pool="plugin:gevent")
+Config(pool=8)  # E: arg-type | reportArgumentType
 Config(concurrency="8")  # E: arg-type | reportArgumentType
 Config(concurency=8)  # E: call-arg | reportCallIssue
 Config("memory://")  # E: call-arg | reportCallIssue
