@@ -171,7 +171,6 @@ class Caretaker(WorkerHook):
         if self._told > 1:
             self._force_at = min(self._force_at, time.monotonic() + AT_ONCE)
             return
-        self.on_stopping()
         self._force_at = time.monotonic() + self._grace - min(SOONER, self._grace / 20)
         held = self._worker.in_flight()
         text = "stops"
@@ -182,6 +181,7 @@ class Caretaker(WorkerHook):
         else:
             logger.info("%s %s", self._worker.name, text)
         self._manager.stopping(text, self._grace + LAST_WORDS)
+        self.on_stopping()
 
     def _report(self) -> float:
         """To the service manager; seconds until the next time."""
