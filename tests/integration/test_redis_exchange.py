@@ -19,6 +19,7 @@ from taskmq.envelope import Dependency, Sealed
 from taskmq.errors import IdempotencyConflict, QueueFull, UnknownDependency
 from taskmq.limits import Capacity
 from taskmq.records import Failure, JobFilter
+from taskmq.states import JobState
 from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Settled
 from taskmq.transports.redis import RedisTransport
 
@@ -228,3 +229,26 @@ def test_workflows_leave_nothing(store: RedisTransport, redis_server: services.R
     assert (store.bury(ids), store.forget(ids)) == (1, 3)
     store.maintain()
     assert redis_server.cli("KEYS", "*").splitlines() == ["{shop}:meta"]
+
+
+def test_a_search_by_state_does_not_look_at_every_job(
+    store: RedisTransport, redis_server: services.Redis
+) -> None:
+    """Of few that wait, run or have finished among many others."""
+    for _ in range(5):
+        store.enqueue([job(queue="many") for _ in range(1000)])
+    first = job(workflow="w", queue="few")
+    waits = job(workflow="w", queue="few", after=(Dependency(first.envelope.id),))
+    store.enqueue([first, waits, job(queue="few")])
+    (held,) = store.exchange((), wanted(1, queues={"few": 1})).deliveries
+    ids = [first.envelope.id, waits.envelope.id]
+    redis_server.cli("CONFIG", "RESETSTAT")
+    assert [each.id for each in store.find(JobFilter(workflow="w"))] == ids
+    for state, job_id in zip((JobState.RUNNING, JobState.WAITING), ids, strict=True):
+        assert [each.id for each in store.find(JobFilter(states=(state,)))] == [job_id]
+    assert len(store.find(JobFilter(states=tuple(JobState), queue="few"))) == 3
+    store.settle([Ack(held)])
+    (done,) = store.find(JobFilter(states=(JobState.SUCCEEDED, JobState.EXPIRED)))
+    assert done.id == first.envelope.id
+    assert commands_run(redis_server) < 250
+    assert len(store.find(JobFilter(states=(JobState.QUEUED,), limit=10_000))) == 5002

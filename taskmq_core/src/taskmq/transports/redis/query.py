@@ -44,24 +44,76 @@ def _status(delivery: Delivery, data: bytes | None) -> LeaseStatus:
 # -- find ----------------------------------------------------------------------------------------
 
 
+LANES = {
+    JobState.WAITING: ("waiting",),
+    JobState.QUEUED: ("ready", "delayed", "held"),
+    JobState.RETRYING: ("ready", "delayed", "held"),
+    JobState.RUNNING: ("leased",),
+    JobState.FAILED: ("dead",),
+}
+"""Where the jobs of a state are, in each queue; those of any other are in ``finished``."""
+MOST_LOOKED_UP = 5000
+LOOKED_AT_ONCE = 1000
+
+
 def find(server: Server, wanted: JobFilter) -> list[JobRecord]:
     """See `taskmq.transport.JobStore.find`. A search is made of steps, since all others wait for
     each: what changes meanwhile is seen as it is when its place is reached."""
     arguments = _arguments(wanted)
-    if wanted.workflow is not None and not wanted.ids:
-        arguments["lane"] = f"workflow:{wanted.workflow}"
-        return [record for _, record in _search(server, arguments)]
-    if not wanted.dead or wanted.ids:
-        return [record for _, record in _search(server, arguments)]
-    names = [wanted.queue] if wanted.queue is not None else _queues(server)
-    found: list[tuple[int, JobRecord]] = []
-    for name in names:
-        found += _search(server, {**arguments, "lane": f"dead:{name}"})
-    return [record for _, record in sorted(found, key=itemgetter(0))[: wanted.limit]]
+    if wanted.ids:
+        return _records(_search(server, arguments))
+    if wanted.workflow is not None:
+        return _records(_search(server, {**arguments, "lane": f"workflow:{wanted.workflow}"}))
+    if wanted.dead:
+        names = [wanted.queue] if wanted.queue is not None else _queues(server)
+        found: list[Placed] = []
+        for name in names:
+            found += _search(server, {**arguments, "lane": f"dead:{name}"})
+        return _records(sorted(found, key=itemgetter(0))[: wanted.limit])
+    ids = _look_up(server, wanted)
+    if ids is None:
+        return _records(_search(server, arguments))
+    return _records(_search_among(server, arguments, ids))
+
+
+Placed = tuple[int, JobRecord]
+"""A record, and its place in the store."""
+
+
+def _records(found: Sequence[Placed]) -> list[JobRecord]:
+    return [record for _, record in found]
 
 
 def _queues(server: Server) -> list[str]:
     return [name.decode() for name in server.ask("SMEMBERS", "queues")]
+
+
+def _look_up(server: Server, wanted: JobFilter) -> list[str] | None:
+    """All that may match, in store order, where that are few by its state; else ``None``."""
+    if wanted.parked:
+        lanes, shared = ["leased"], ["forsaken"]
+    elif wanted.states:
+        known = [LANES.get(state, ()) for state in wanted.states]
+        lanes = list(dict.fromkeys(lane for each in known for lane in each))
+        shared = [] if all(known) else ["finished"]
+    else:
+        return None
+    arguments: Arguments = {"lanes": lanes, "shared": shared, "most": MOST_LOOKED_UP}
+    if wanted.queue is not None:
+        arguments["queue"] = wanted.queue
+    found = server.run("lookup", arguments)
+    return None if found is None else [job_id.decode() for job_id in found]
+
+
+def _search_among(server: Server, arguments: Arguments, ids: Sequence[str]) -> list[Placed]:
+    found: list[Placed] = []
+    for start in range(0, len(ids), LOOKED_AT_ONCE):
+        left = arguments["limit"] - len(found)
+        if left < 1:
+            break
+        part = ids[start : start + LOOKED_AT_ONCE]
+        found += _search(server, {**arguments, "ids": part, "limit": left})
+    return found
 
 
 def _arguments(wanted: JobFilter) -> Arguments:
@@ -80,9 +132,9 @@ def _arguments(wanted: JobFilter) -> Arguments:
     return arguments
 
 
-def _search(server: Server, arguments: Arguments) -> list[tuple[int, JobRecord]]:
+def _search(server: Server, arguments: Arguments) -> list[Placed]:
     """The records, each with its place in the store."""
-    found: list[tuple[int, JobRecord]] = []
+    found: list[Placed] = []
     place: int | None = 0
     while place is not None:
         step = {**arguments, "after": place, "limit": arguments["limit"] - len(found)}

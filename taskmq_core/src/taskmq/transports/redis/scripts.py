@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "extend": LANES,
     "get": (*READING, "records"),
     "find": (*READING, "records"),
+    "lookup": READING,
     "stats": LANES,
     "revoke": ALL,
     "delete": ALL,
