@@ -21,9 +21,12 @@ from tests import services
 
 from taskmq import App, Config, JobState, Task
 from taskmq.errors import StoreFull, TransportError, TransportUnavailable
+from taskmq.result import Result
 
 POOLS = ("solo", "threads", "processes", "asyncio")
 APP = Path(__file__).with_name("outages_app.py")
+IN_FLIGHT = ("threads", "processes", "asyncio")
+"""Pools that run a long job beside short ones."""
 PUBLISH_TIMEOUT = 5.0
 RESUME = 10.0
 """Seconds in which a worker has to work again, once the store does."""
@@ -75,6 +78,9 @@ class Producer:
         """What `submit` raised, and after how many seconds."""
         self._prefix = prefix
         self._stopping = threading.Event()
+        self._may_go = threading.Event()
+        self._may_go.set()
+        self._between = threading.Lock()  # held while it submits
         self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
 
     def _task(self, name: str, queue: str) -> Task[..., Any]:
@@ -97,6 +103,15 @@ class Producer:
     def start(self) -> None:
         self._thread.start()
 
+    def pause(self) -> None:
+        """Submit nothing more, until `go_on`."""
+        self._may_go.clear()
+        with self._between:  # the last one has returned
+            pass
+
+    def go_on(self) -> None:
+        self._may_go.set()
+
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(DEADLINE)
@@ -105,8 +120,10 @@ class Producer:
     def _produce(self) -> None:
         number = 0
         while not self._stopping.wait(0.05):
-            for pool in POOLS:
-                self.submit(pool, f"{self._prefix}{number}")
+            with self._between:
+                if self._may_go.is_set():
+                    for pool in POOLS:
+                        self.submit(pool, f"{self._prefix}{number}")
             number += 1
 
     @contextmanager
@@ -217,6 +234,20 @@ class Crew:
             begun[pool] = max(since, time.monotonic())
         return {pool: self.wait_for_run(pool, name) - at for pool, at in begun.items()}
 
+    @contextmanager
+    def in_flight(self, producer: Producer, name: str) -> Iterator[None]:
+        """Long jobs run while this lasts. Afterwards each has run once, and is settled."""
+        jobs = {pool: producer.long[pool].delay(name) for pool in IN_FLIGHT}
+        for pool in IN_FLIGHT:
+            self.wait_for_run(pool, f"{name}-started")
+        yield
+        self.go(name)
+        for pool, job in jobs.items():
+            wait_for(lambda job=job: is_done(job), f"the end of {name} in the {pool} pool")  # type: ignore[misc]  # bound in this round
+            assert job.info["deliveries"] == 1
+            started = [what for ran_in, what, _ in self.runs() if ran_in == pool]
+            assert started.count(f"{name}-started") == 1
+
     def check_alive(self) -> None:
         for pool, process in self.processes.items():
             assert process.poll() is None, self.log(pool)
@@ -281,6 +312,13 @@ def scene(
         stack.callback(crew.close)
         crew.start()
         yield Scene(ground, crew)
+
+
+def is_done(job: Result[Any]) -> bool:
+    try:
+        return job.state is JobState.SUCCEEDED
+    except TransportError:
+        return False
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
