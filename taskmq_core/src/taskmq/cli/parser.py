@@ -22,11 +22,13 @@ from .exits import Exit
 from .migrate_schema import migrate_schema
 from .schedule_options import add_schedule_commands
 from .status import status
+from .workflow_options import add_workflow_commands
 
 __all__ = ["build_parser"]
 
 CODES = """Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 store unavailable, 4 store
-damaged, 5 store full, 6 no such job, task or schedule, 7 not finished in time, 8 job refused."""
+damaged, 5 store full, 6 no such job, task, schedule or workflow, 7 not finished in time, 8 job
+refused."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -145,6 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
     _control_arguments(commands, add)
     _dlq_arguments(commands, add)
     _schedule_arguments(commands, add)
+    _workflow_arguments(commands, add)
     _payloads_arguments(commands, add)
     _spool_arguments(commands, add)
     purge = add(
@@ -410,6 +413,13 @@ def _schedule_arguments(commands: Any, add: Callable[..., argparse.ArgumentParse
     parser = commands.add_parser("schedule", help=text, description=text, parents=[_common()])
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
     add_schedule_commands(actions, add, seconds=_seconds, count=_count)
+
+
+def _workflow_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "submit, list, show, draw, cancel and retry workflows"
+    parser = commands.add_parser("workflow", help=text, description=text, parents=[_common()])
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    add_workflow_commands(actions, add, seconds=_seconds, count=_count)
 
 
 def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -4,6 +4,7 @@ from taskmq.plans import Head, Plan, PlannedNode
 from taskmq.records import LostJob
 
 from .builder import OnFailure, Workflow
+from .declared import InvalidWorkflow, from_data, from_file
 from .manage import Workflows
 from .node import Node
 from .run import WorkflowRun
@@ -11,6 +12,7 @@ from .status import Leg, NodeStatus, WorkflowState, WorkflowStatus
 
 __all__ = [
     "Head",
+    "InvalidWorkflow",
     "Leg",
     "LostJob",
     "Node",
@@ -23,4 +25,6 @@ __all__ = [
     "WorkflowState",
     "WorkflowStatus",
     "Workflows",
+    "from_data",
+    "from_file",
 ]
