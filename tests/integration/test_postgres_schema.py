@@ -120,3 +120,15 @@ def test_user_with_the_documented_grants_can_do_everything(postgres_url: str) ->
         store.enqueue([seal(Envelope(v=1, id="b", task="t", queue="q"), limit=1000)])
     store.close()
     execute(postgres_url, f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+def test_no_plan_is_compiled(postgres_url: str) -> None:
+    """A kind of plan that is switched off counts as very dear where there is no other. Compiled to
+    machine code for that, housekeeping of an empty store took a second."""
+    first_call(postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        rows = connection.execute(
+            "SELECT proname::text FROM pg_proc WHERE 'enable_hashjoin=off' = ANY (proconfig) "
+            "AND NOT 'jit=off' = ANY (proconfig)"
+        ).fetchall()
+    assert rows == []

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION taskmq.exchange(
     p_lease double precision, p_limit integer, p_jobs text[], p_turns json
 ) RETURNS SETOF taskmq.answer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_tidy_limit CONSTANT integer := 5000;
     v_alone boolean;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION taskmq.maintain(p_now double precision, p_alone boolean, p_limit integer)
 RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     r taskmq.jobs;
     v_changed text[] := '{}';
@@ -88,7 +88,7 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.revoke(p_now double precision, p_ids text[], p_how integer, p_by text)
 RETURNS text[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_open text[];
     v_queues text[];
@@ -110,7 +110,7 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_phase integer)
 RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
     PERFORM taskmq.enter(true);
     PERFORM taskmq.announce('w', NULL, p_ids);
@@ -123,7 +123,7 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.purge(p_now double precision, p_queue text)
 RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_seqs bigint[];
     v_ids text[];
@@ -152,7 +152,7 @@ CREATE OR REPLACE FUNCTION taskmq.replay(
     p_now double precision, p_ids text[], p_new json, p_blob bytea
 ) RETURNS text[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     r taskmq.jobs;
     v_new json;
@@ -196,7 +196,7 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.unpark(p_now double precision, p_tasks text[])
 RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_queues text[];
 BEGIN
@@ -218,7 +218,7 @@ END $$;
 CREATE OR REPLACE FUNCTION taskmq.reclaim_from(p_now double precision, p_worker text, p_record text)
 RETURNS text LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_changed text[] := '{}';
     v_ended text[] := '{}';
