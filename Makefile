@@ -26,7 +26,7 @@ demo: env ## watch an unmodified Celery program work on the engine, without any 
 	@$(BIN)/python demo/run.py
 
 test: lint contracts typecheck servers ## check everything: style, layers, types, tests, coverage
-	$(call step,tests,$(BIN)/pytest -n auto --cov --cov-report=term $(ARGS),a test failed or coverage fell below its floor (see above))
+	$(call step,tests,$(BIN)/python tools/run_tests.py $(ARGS),a test failed or coverage fell below its floor (see above))
 
 test-all: env servers ## run the tests on every Python from 3.10 to 3.13 found here
 	@$(BIN)/python tools/test_all.py $(ARGS)
