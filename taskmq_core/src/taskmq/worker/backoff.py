@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-__all__ = ["Backoff"]
+__all__ = ["FIRST", "Backoff"]
 
 FIRST, LONGEST = 0.05, 5.0
 

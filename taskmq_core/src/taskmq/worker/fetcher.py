@@ -28,7 +28,7 @@ from taskmq.transport import (
     Settlement,
 )
 
-from .backoff import Backoff
+from .backoff import FIRST, Backoff
 from .lease import LeaseKeeper
 from .pace import REAL, Pace
 from .pulse import Place, Pulse
@@ -92,18 +92,19 @@ class Fetcher:
         self._quotas.let_go(settlement.delivery for settlement in settlements)
         reservation = None if limit is None else self._reservation(limit)
         self._keeper.let_go(settlements)
+        began = self._monotonic()
         try:
             answer = self._call(settlements, reservation)
         except HOPELESS:
             raise
         except TransportError as error:
             self._keep(settlements)
-            self._failed(error)
+            self._failed(error, began)
             return None
         except Exception as error:
             logger.exception("the store failed in a way that it should not")
             self._one_by_one(settlements)
-            self._failed(error)
+            self._failed(error, began)
             return None
         if self._backoff.failures:
             self._recovered()
@@ -197,9 +198,11 @@ class Fetcher:
         self._keeper.hold(settlement.delivery for settlement in settlements)
         self._quotas.hold(settlement.delivery for settlement in settlements)
 
-    def _failed(self, error: Exception) -> None:
-        delay = self._backoff.next()
-        self.resume_at = self._monotonic() + delay
+    def _failed(self, error: Exception, began: float) -> None:
+        now = self._monotonic()
+        # An attempt that was in vain for seconds was a wait already.
+        delay = max(self._backoff.next() - (now - began), FIRST / 2)
+        self.resume_at = now + delay
         if self._backoff.failures == 1:
             self._down_since = self._monotonic()
             logger.warning("the store does not answer, trying until it does: %s", error)
