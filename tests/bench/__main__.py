@@ -1,8 +1,8 @@
-"""First numbers of the engine on its embedded stores.
+"""First numbers of the engine on its embedded stores, and on a PostgreSQL of its own.
 
 python -m tests.bench                      a table, medians of three rounds
 python -m tests.bench --json --rounds 5    for machines
-python -m tests.bench --store sqlite --only drain
+python -m tests.bench --store sqlite --store postgres --only drain
 python -m tests.bench memory --help        whether a worker's memory stays flat
 """
 
@@ -15,20 +15,25 @@ import sqlite3
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests import services
 
 from . import memory
 from .measures import MEASURES, Figures, Sizes
 from .tasks import CONCURRENCY, POOLS
 
-STORES = ("sqlite", "memory")
+STORES = ("sqlite", "memory", "postgres")
+EMBEDDED = STORES[:2]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     names = [measure.__name__ for measure in MEASURES]
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--store", action="append", choices=STORES, help="default: both")
+    parser.add_argument("--store", action="append", choices=STORES, help="default: sqlite, memory")
     parser.add_argument("--only", action="append", choices=names, help="default: everything")
     parser.add_argument("--rounds", type=int, default=3, help="medians of so many (default: 3)")
     parser.add_argument("--jobs", type=int, default=Sizes.jobs, help="jobs a round and measure")
@@ -36,7 +41,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--idle-seconds", type=float, default=Sizes.idle_seconds)
     parser.add_argument("--pool", choices=POOLS, default=POOLS[0], help="of the worker")
     parser.add_argument("-c", "--concurrency", type=int, default=CONCURRENCY)
-    parser.add_argument("--options", default="", help="of the sqlite URL, e.g. synchronous=full")
+    parser.add_argument("--options", default="", help="of the URL, e.g. synchronous=full")
+    parser.add_argument(
+        "--no-fsync", action="store_true", help="PostgreSQL without waiting for disks"
+    )
     parser.add_argument("--folder", type=Path, help="where the SQLite files are made")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     return parser.parse_args(arguments)
@@ -48,13 +56,21 @@ def one_round(store: str, options: argparse.Namespace, sizes: Sizes) -> Figures:
     for measure in MEASURES:
         if options.only and measure.__name__ not in options.only:
             continue
-        with tempfile.TemporaryDirectory(prefix="taskmq-bench-", dir=options.folder) as folder:
-            url = "memory://"
-            if store == "sqlite":
-                query = f"?{options.options}" if options.options else ""
-                url = f"sqlite:///{folder}/jobs.db{query}"
+        with _new_store(store, options) as url:
             figures |= measure(url, sizes)
     return figures
+
+
+@contextmanager
+def _new_store(store: str, options: argparse.Namespace) -> Iterator[str]:
+    """The URL of an empty one."""
+    query = f"?{options.options}" if options.options else ""
+    if store == "postgres":
+        with services.Postgres({"shared_buffers": "256MB"}, fsync=not options.no_fsync) as server:
+            yield f"{server.url}{query}"
+        return
+    with tempfile.TemporaryDirectory(prefix="taskmq-bench-", dir=options.folder) as folder:
+        yield f"sqlite:///{folder}/jobs.db{query}" if store == "sqlite" else "memory://"
 
 
 def main() -> None:
@@ -65,7 +81,7 @@ def main() -> None:
         options.jobs, options.samples, options.idle_seconds, options.pool, options.concurrency
     )
     results: dict[str, dict[str, list[float]]] = {}
-    for store in options.store or STORES:
+    for store in options.store or EMBEDDED:
         rounds = [one_round(store, options, sizes) for _ in range(options.rounds)]
         results[store] = {name: [figures[name] for figures in rounds] for name in rounds[0]}
     if options.json:
