@@ -16,10 +16,12 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests import services
+
+from taskmq.plugins import open_transport
 
 from . import memory
 from .measures import MEASURES, Figures, Sizes
@@ -42,9 +44,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--pool", choices=POOLS, default=POOLS[0], help="of the worker")
     parser.add_argument("-c", "--concurrency", type=int, default=CONCURRENCY)
     parser.add_argument("--options", default="", help="of the URL, e.g. synchronous=full")
-    parser.add_argument(
-        "--no-fsync", action="store_true", help="PostgreSQL without waiting for disks"
-    )
+    parser.add_argument("--no-fsync", action="store_true", help="PostgreSQL waits for no disk")
     parser.add_argument("--folder", type=Path, help="where the SQLite files are made")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     return parser.parse_args(arguments)
@@ -67,7 +67,10 @@ def _new_store(store: str, options: argparse.Namespace) -> Iterator[str]:
     query = f"?{options.options}" if options.options else ""
     if store == "postgres":
         with services.Postgres({"shared_buffers": "256MB"}, fsync=not options.no_fsync) as server:
-            yield f"{server.url}{query}"
+            url = f"{server.url}{query}"
+            with closing(open_transport(url)) as transport:
+                transport.stats()  # the schema is there
+            yield url
         return
     with tempfile.TemporaryDirectory(prefix="taskmq-bench-", dir=options.folder) as folder:
         yield f"sqlite:///{folder}/jobs.db{query}" if store == "sqlite" else "memory://"
