@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from taskmq import App
-from taskmq.cli import workflow as commands
 from taskmq.cli.main import main
 from taskmq.errors import ConfigError
 from taskmq.testing import worker_for
@@ -153,7 +152,7 @@ def test_show(run: Run) -> None:
 
 def test_show_again_until_it_has_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = submitted()
-    monkeypatch.setattr(commands.time, "sleep", lambda _: work())
+    monkeypatch.setattr("taskmq.cli.workflow.time.sleep", lambda _: work())
     shown = run("show", flow.id, "--watch")
     assert shown.code == 0
     assert "0 of 2 jobs" in shown.out
@@ -169,7 +168,7 @@ def test_show_live_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
             return True
 
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    monkeypatch.setattr(commands.time, "sleep", lambda _: work())
+    monkeypatch.setattr("taskmq.cli.workflow.time.sleep", lambda _: work())
     assert main(("workflow", "show", flow.id, "--watch", "0.5")) == 0
     assert "2 of 2 jobs" in terminal.getvalue()
 

@@ -224,7 +224,7 @@ def test_help_everywhere_with_examples(
     assert ended.value.code == 0
     assert "--app" in out
     assert f"taskmq {' '.join(path)}".rstrip() in out
-    if path not in ((), ("dlq",), ("payloads",), ("schedule",), ("spool",)):
+    if path not in ((), ("dlq",), ("payloads",), ("schedule",), ("spool",), ("workflow",)):
         assert f"Examples:\n  taskmq {' '.join(path)}" in out
 
 

@@ -49,8 +49,18 @@ class Plan(Head, frozen=True, kw_only=True):
     nodes: tuple[PlannedNode, ...]
 
 
+class Graph(msgspec.Struct, frozen=True, array_like=True):
+    """The nodes as they are stored: where names are paths (of nested workflows), the ways to them
+    stand apart, each once, so that depth costs no node anything."""
+
+    folders: tuple[str, ...]
+    places: tuple[int, ...]
+    """Of each node, its folder."""
+    nodes: tuple[PlannedNode, ...]
+
+
 _decode_head = msgspec.json.Decoder(Head).decode
-_decode_nodes = msgspec.json.Decoder(tuple[PlannedNode, ...]).decode
+_decode_graph = msgspec.json.Decoder(Graph).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -63,7 +73,7 @@ def save(store: Transport, plan: Plan) -> None:
         result=plan.result,
         size=plan.size,
     )
-    parts = ((KIND, _encode(head)), (NODES, _encode(plan.nodes)))
+    parts = ((KIND, _encode(head)), (NODES, _encode(_pack(plan.nodes))))
     store.write(
         [
             DocumentChange(kind=kind, name=plan.id, data=data, revision=new_id(), expected=None)
@@ -79,7 +89,7 @@ def load(store: Transport, workflow: str) -> Plan | None:
     if not found or not graph:
         return None
     head = msgspec.structs.asdict(_decode_head(found[0].data))
-    return Plan(**head, nodes=_decode_nodes(graph[0].data))
+    return Plan(**head, nodes=_unpack(_decode_graph(graph[0].data)))
 
 
 def heads(store: Transport) -> list[Head]:
@@ -120,3 +130,24 @@ def prune(store: Transport, now: float, among: Sequence[Head] | None = None) -> 
     if gone:
         drop(store, sorted(gone))
     return gone
+
+
+def _pack(nodes: Sequence[PlannedNode]) -> Graph:
+    split = [node.name.rpartition("/") for node in nodes]
+    folders = {folder: place for place, folder in enumerate(dict.fromkeys(f for f, _, _ in split))}
+    return Graph(
+        tuple(folders),
+        tuple(folders[folder] for folder, _, _ in split),
+        tuple(
+            PlannedNode(node.id, own, node.task, node.after)
+            for node, (_, _, own) in zip(nodes, split, strict=True)
+        ),
+    )
+
+
+def _unpack(graph: Graph) -> tuple[PlannedNode, ...]:
+    folders = [f"{folder}/" if folder else "" for folder in graph.folders]
+    return tuple(
+        PlannedNode(node.id, folders[place] + node.name, node.task, node.after)
+        for place, node in zip(graph.places, graph.nodes, strict=True)
+    )
