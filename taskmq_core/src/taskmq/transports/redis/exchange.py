@@ -75,10 +75,12 @@ def _failure(failure: Failure) -> msgspec.Raw:
 
 
 def reservation_of(wanted: Reservation) -> Arguments:
-    """A reservation; the queues in the order of their names, which decides equal turns."""
+    """A reservation; the queues in the order that the caller gives, each with its place by name,
+    which decides equal turns."""
+    places = {name: place for place, name in enumerate(sorted(wanted.queues))}
     queues: list[Arguments] = []
-    for name in sorted(wanted.queues):
-        queue: Arguments = {"name": name, "weight": wanted.queues[name]}
+    for name, weight in wanted.queues.items():
+        queue: Arguments = {"name": name, "weight": weight, "place": places[name]}
         if name in wanted.quotas:
             queue["quota"] = wanted.quotas[name]
         queues.append(queue)

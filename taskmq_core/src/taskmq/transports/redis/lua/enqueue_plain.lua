@@ -18,17 +18,45 @@ if not NOW then
   NOW = tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 
+-- The first write: a server whose memory is full refuses it, and the script ends.
+local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
+if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
+
+-- A map of fewer than 16 fields begins with one byte that has their number.
+local function stored(fields, visible_at)
+  return string.char(string.byte(fields) + 3) .. string.sub(fields, 2)
+    .. cmsgpack.pack('enqueued_at', NOW, 'visible_at', visible_at, 'seq', seq)
+end
+
+-- Mostly one comes alone, and then gathering would be half of the work.
+if count == 1 then
+  local id, queue, priority, eta, expires_at, fields, envelope = unpack(entries[1])
+  seq = seq + 1
+  local is_delayed = eta and eta > NOW
+  if call('HSETNX', PREFIX .. 'jobs', id, stored(fields, is_delayed and eta or NOW)) == 0 then
+    return cmsgpack.pack({others = {{1, id}}})
+  end
+  call('HSET', PREFIX .. 'envelopes', id, envelope)
+  call('ZADD', PREFIX .. 'order', seq, id)
+  if is_delayed then
+    call('ZADD', PREFIX .. 'delayed:' .. queue, string.format('%.17g', eta), id)
+  else
+    call('ZADD', PREFIX .. 'ready:' .. queue, 0 - priority, struct.pack('>I7I7', 0, seq) .. id)
+  end
+  if expires_at then
+    call('ZADD', PREFIX .. 'expiring:' .. queue, string.format('%.17g', expires_at), id)
+  end
+  call('SADD', PREFIX .. 'queues', queue)
+  call('PUBLISH', PREFIX .. 'queue:' .. queue, '')
+  return ''
+end
+
 local function send(name, key, values)
   for start = 1, #values, MOST_VALUES do
     call(name, PREFIX .. key, unpack(values, start, math.min(start + MOST_VALUES - 1, #values)))
   end
 end
 
--- The first write: a server whose memory is full refuses it, and the script ends.
-local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
-if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
-local places = cmsgpack.pack('enqueued_at', NOW, 'visible_at')
-local now, seq_name = cmsgpack.pack(NOW), cmsgpack.pack('seq')
 local jobs, envelopes, order, queues, others, planned = {}, {}, {}, {}, {}, {}
 
 for index = 1, count do
@@ -40,10 +68,7 @@ for index = 1, count do
     seq = seq + 1
     local is_delayed = eta and eta > NOW
     local size = #jobs
-    -- A map of fewer than 16 fields begins with one byte that has their number.
-    jobs[size + 1], jobs[size + 2] = id, string.char(string.byte(fields) + 3)
-      .. string.sub(fields, 2) .. places .. (is_delayed and cmsgpack.pack(eta) or now)
-      .. seq_name .. cmsgpack.pack(seq)
+    jobs[size + 1], jobs[size + 2] = id, stored(fields, is_delayed and eta or NOW)
     envelopes[size + 1], envelopes[size + 2] = id, envelope
     order[size + 1], order[size + 2] = seq, id
     local lanes = queues[queue]

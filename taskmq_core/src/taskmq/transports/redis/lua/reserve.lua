@@ -89,6 +89,10 @@ function Reserve.top()
   return highest, level
 end
 
+local function is_before(one, other)
+  return one.served < other.served or one.served == other.served and one.place < other.place
+end
+
 -- Share a limit among queues in proportion to their weights: taskmq.turns says how.
 local function share(level, priority, limit)
   local score, open = 0 - priority, {}
@@ -110,8 +114,8 @@ local function share(level, priority, limit)
   local shared = open
   while limit > 0 and #open > 0 do
     local best = 1
-    for index = 2, #open do  -- they are sorted by name
-      if open[index].served < open[best].served then best = index end
+    for index = 2, #open do
+      if is_before(open[index], open[best]) then best = index end
     end
     local queue = open[best]
     present = queue.served
