@@ -59,8 +59,15 @@ def redis_ground(stack: ExitStack) -> Ground:
     return Ground(server, proxy, proxy.url)
 
 
+def postgres_ground(stack: ExitStack) -> Ground:
+    server = stack.enter_context(services.Postgres(fsync=True))
+    proxy = stack.enter_context(services.Proxy(server))
+    return Ground(server, proxy, proxy.url)
+
+
 STORES: dict[str, tuple[str, Callable[[ExitStack], Ground]]] = {
     "redis": (services.Redis.program, redis_ground),
+    "postgres": (services.Postgres.program, postgres_ground),
 }
 """By name: the program that has to be installed, and what starts the store. Its server keeps on
 disk whatever it has acknowledged."""

@@ -72,6 +72,9 @@ def test_reset_in_mid_command(hurt: Scene, measured: Measured, way: services.Way
             with producer.failing():
                 proxy.reset_after(10 if way is services.Way.REQUESTS else 0, way)
             proxy.heal()
+            # Only connections that exist are reset: it has to have one again.
+            acknowledged = len(producer.acknowledged)
+            wait_for(lambda before=acknowledged: len(producer.acknowledged) > before, "a job")  # type: ignore[misc]  # bound in this round
 
 
 def test_killed_three_times(hurt: Scene, measured: Measured) -> None:

@@ -34,6 +34,10 @@ FIRST_INTERVAL, LONGEST_INTERVAL = 0.01, 1.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before the listening connection is tried again."""
 SECONDS_TO_SUBSCRIBE = 5.0
+LOOK_EVERY = 3.0
+"""Seconds of silence after which the listening connection is asked whether it lives, and for which
+its answer is waited for. Keepalives do not tell where a proxy answers them."""
+PROBE = "SELECT 1 -- does the listening connection live?"
 SNAPSHOT = "SELECT pg_current_snapshot()::text"
 
 _decode = msgspec.json.Decoder(list[str]).decode
@@ -207,7 +211,9 @@ class Hub:
                     self.is_listening = True
                     self._wake_all()
                 self._heard.set()
-            poll.poll()
+            if not poll.poll(LOOK_EVERY * 1000):
+                connection.patience = LOOK_EVERY
+                connection.execute(PROBE)
             connection.pgconn.consume_input()
             while notification := connection.pgconn.notifies():
                 self._tell(notification.relname, notification.extra, notification.be_pid)
