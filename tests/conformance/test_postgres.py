@@ -12,6 +12,10 @@ from taskmq.plugins import open_transport
 from taskmq.testing.conformance import Case, cases
 
 SCHEMA = "cases"
+TABLES = """
+SELECT format('DELETE FROM %%I.%%I', schemaname, tablename) FROM pg_tables
+WHERE schemaname = %s AND tablename <> 'meta'
+"""
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +30,24 @@ def database_url(postgres_server: Postgres) -> Iterator[str]:
     postgres_server.drop_database(name)
 
 
-@pytest.fixture
-def empty_url(database_url: str) -> str:
-    """The same, with nothing in it."""
+@pytest.fixture(scope="module")
+def empty(database_url: str) -> Iterator[Callable[[], None]]:
+    """Delete everything: one statement on a connection that is there."""
     with psycopg.connect(database_url.partition("?")[0], autocommit=True) as connection:
-        rows = connection.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables "
-            "WHERE schemaname = %s AND tablename <> 'meta'",
-            (SCHEMA,),
-        ).fetchall()
-        for (table,) in rows:
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608  # quoted
-    return database_url
+        deletes = [delete for (delete,) in connection.execute(TABLES, (SCHEMA,)).fetchall()]
+
+        def delete_everything() -> None:
+            connection.execute("; ".join(deletes))
+
+        yield delete_everything
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
-def test_postgres(case: Case, conform: Callable[[Case, str], None], empty_url: str) -> None:
-    conform(case, f"{empty_url}&application_name={{case}}")
+def test_postgres(
+    case: Case,
+    conform: Callable[[Case, str], None],
+    database_url: str,
+    empty: Callable[[], None],
+) -> None:
+    empty()
+    conform(case, f"{database_url}&application_name={{case}}")

@@ -63,8 +63,8 @@ BEGIN
     RETURN coalesce(v_created, '{}');
 END $$;
 
--- One plain job, which is what programs store most: the same for a third of the work. Whether it is
--- new; NULL if its line has turns.
+-- One plain job, which is what programs store most: the same for a third of the work, in one statement.
+-- NULL if it was not stored: its id is, or its line has turns.
 CREATE OR REPLACE FUNCTION taskmq.enqueue_one(
     p_now double precision, p_id text, p_queue text, p_priority smallint, p_task text,
     p_eta double precision, p_expires_at double precision, p_result_ttl double precision,
@@ -72,29 +72,28 @@ CREATE OR REPLACE FUNCTION taskmq.enqueue_one(
     p_envelope bytea
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    v_later boolean;
-    v_new boolean;
+    v_now CONSTANT double precision := coalesce(p_now, extract(epoch FROM clock_timestamp()));
+    v_later CONSTANT boolean := coalesce(p_eta > v_now, false);
 BEGIN
-    IF EXISTS (SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority) THEN
-        RETURN NULL;
-    END IF;
-    p_now := coalesce(p_now, extract(epoch FROM clock_timestamp()));
-    v_later := coalesce(p_eta > p_now, false);
     INSERT INTO taskmq.jobs (
         id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl, keep_result,
         on_receipt, max_deliveries, task, enqueued_at, workflow, envelope
-    ) VALUES (
-        p_id, CASE WHEN v_later THEN 3 ELSE 2 END, 'QUEUED', p_queue, p_priority,
-        CASE WHEN v_later THEN p_eta ELSE p_now END, CASE WHEN v_later THEN p_eta END,
-        p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, p_now,
-        p_workflow, p_envelope
     )
+    SELECT
+        p_id, CASE WHEN v_later THEN 3 ELSE 2 END, 'QUEUED', p_queue, p_priority,
+        CASE WHEN v_later THEN p_eta ELSE v_now END, CASE WHEN v_later THEN p_eta END,
+        p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, v_now,
+        p_workflow, p_envelope
+    WHERE NOT EXISTS (
+        SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority)
     ON CONFLICT (id) DO NOTHING;
-    v_new := FOUND;
-    IF v_new THEN
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    IF NOT pg_try_advisory_xact_lock(hashtext('taskmq'), 1) THEN
         PERFORM taskmq.announce('w', ARRAY[p_queue], NULL);
     END IF;
-    RETURN v_new;
+    RETURN true;
 END $$;
 
 -- A batch of plain jobs.
