@@ -115,10 +115,10 @@ def test_a_store_that_is_locked_for_a_while_is_waited_for(ground: Ground) -> Non
     ground.wait_for_ticks(2)
     with sqlite3.connect(ground.folder / "jobs.db") as connection:
         connection.execute("BEGIN EXCLUSIVE")
-        beat.wait_for("the store does not answer, trying until it does")
+        beat.wait_for("cannot look at schedules, trying until that works")
         connection.rollback()
     connection.close()
-    beat.wait_for("the store answers again")
+    beat.wait_for("schedules go on")
     ground.wait_for_ticks(3)
     assert beat.stop() == 0
     ground.check_ticks()
@@ -133,7 +133,7 @@ def test_a_store_that_has_lost_everything_gets_the_schedules_again(
         beat = ground.start()
         ground.wait_for_ticks(2)
         server.kill()
-        beat.wait_for("the store does not answer, trying until it does")
+        beat.wait_for("cannot look at schedules, trying until that works")
         server.restart()
         beat.wait_for("schedule 'tick' is not in the store any more: written again")
         ground.wait_for_ticks(2)

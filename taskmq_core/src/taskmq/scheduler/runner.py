@@ -155,7 +155,7 @@ class Scheduler:
             self._stale = True
             return AFTER_FAILURE
         if self._failing:
-            logger.info("the store answers again")
+            logger.info("schedules go on")
         self._failing = False
         return wait
 
@@ -211,5 +211,5 @@ class Scheduler:
 
     def _tell_failure(self, error: TransportError) -> None:
         if not self._failing:
-            logger.warning("the store does not answer, trying until it does: %s", error)
+            logger.warning("cannot look at schedules, trying until that works: %s", error)
         self._failing = True
