@@ -1,7 +1,8 @@
 """Worker processes as they are deployed, on any store, and what one does to them.
 
 Tests that take ``fleet`` run on SQLite. Where their module says ``EVERY_STORE = True``, they run on
-each of `STORES`: a store joins by an entry there.
+each of `STORES`: a store joins by an entry there. Those that their module names in ``BY_BROKER``
+run on each of `BROKERS` too.
 """
 
 import importlib.util
@@ -50,15 +51,26 @@ STORES: dict[str, Callable[[pytest.FixtureRequest], str]] = {
 """By name: what gives the URL of a store that nobody has used yet. It may ask for fixtures."""
 
 
+def rabbitmq(request: pytest.FixtureRequest) -> str:
+    return f"{request.getfixturevalue('rabbitmq_url')}?state={sqlite(request)}"
+
+
+BROKERS: dict[str, Callable[[pytest.FixtureRequest], str]] = {"rabbitmq": rabbitmq}
+"""The same for delivery by a broker, with the state in a file. What is promised comes from the
+state store: only what may depend on deliveries is tried again."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_url" in metafunc.fixturenames and getattr(metafunc.module, "EVERY_STORE", False):
-        metafunc.parametrize("store_url", STORES, indirect=True)
+        by_broker = metafunc.function.__name__ in getattr(metafunc.module, "BY_BROKER", ())
+        stores = [*STORES, *BROKERS] if by_broker else [*STORES]
+        metafunc.parametrize("store_url", stores, indirect=True)
 
 
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest) -> str:
     """An empty store."""
-    return STORES[getattr(request, "param", "sqlite")](request)
+    return {**STORES, **BROKERS}[getattr(request, "param", "sqlite")](request)
 
 
 class Process:

@@ -17,6 +17,11 @@ import pytest
 from taskmq import JobState
 
 EVERY_STORE = True
+BY_BROKER = (
+    "test_a_job_of_six_lease_lengths_runs_once",
+    "test_a_frozen_worker_is_superseded_and_settles_nothing",
+    "test_a_killed_worker_s_neighbour_has_its_job_at_once",
+)
 SLACK = float(os.environ.get("PROMISES_SLACK", "2"))
 GRACE = float(os.environ.get("PROMISES_GRACE", "2"))
 DEADLINE = 30.0

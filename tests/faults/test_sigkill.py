@@ -18,6 +18,7 @@ from taskmq import JobState
 from taskmq.worker.credit import CEILING
 
 EVERY_STORE = True
+BY_BROKER = ("test_sigkill_while_consuming_400_jobs_loses_none_and_strands_none",)
 SLACK = float(os.environ.get("PROMISES_SLACK", "2"))
 TRIALS = int(os.environ.get("PROMISES_TRIALS", "3"))
 JOBS = 400
