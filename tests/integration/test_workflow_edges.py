@@ -71,13 +71,13 @@ def make_app(url: str, *, payloads: Any = None, clock: Any = None, **config: Any
     return app
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
-    app = make_app(
-        "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db",
-        offload_above=100,
-        payload_store=f"file://{tmp_path}/payloads",
-    )
+    embedded = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
+    url = embedded.get(request.param) or request.getfixturevalue(f"{request.param}_url")
+    app = make_app(url, offload_above=100, payload_store=f"file://{tmp_path}/payloads")
+    if not app.transport.capabilities.workflows:
+        pytest.skip("this store has no workflows")
     yield app
     app.close()
 
