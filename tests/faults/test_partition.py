@@ -20,6 +20,8 @@ from taskmq.records import JobFilter
 
 from .conftest import Fleet, Process, wait_for
 
+pytestmark = pytest.mark.timeout(300)  # the slowest server takes its time on a busy machine
+
 LEASE = 6.0
 GRACE = 2.0
 """Seconds that another worker may take to notice that a lease has ended."""

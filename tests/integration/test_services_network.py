@@ -40,6 +40,7 @@ def network(require_server: Callable[[str], Path]) -> Iterator[Network]:
         pytest.skip(f"missing server: several hosts ({reason})")
     except services.MissingProgram as missing:
         require_server(missing.program)
+        raise
 
 
 def ping(network: Network, host: str, server: services.Redis, patience: str = SECONDS) -> str:

@@ -94,7 +94,7 @@ class Network:
         """Remove it; processes on its hosts go on, without a network."""
         for keeper in self._keepers.values():
             signal_family(keeper.pid, signal.SIGKILL)
-            keeper.wait()
+            keeper.communicate()
         self._keepers.clear()
         # The kernel would remove it too, a moment later.
         with contextlib.suppress(ServiceError):
@@ -136,7 +136,6 @@ class Network:
                 raise NoNetworks(f"the kernel makes no network namespace: {said}")
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{keeper.pid}/ns/net").readlink() != ours:
-                    keeper.stderr.close()
                     return
             time.sleep(0.005)
         raise ServiceError(f"no network namespace within {START_SECONDS:.0f} s")
