@@ -126,6 +126,20 @@ def test_a_server_without_memory(start_service: Start, opened: Any, measured: Me
     assert stored(app) == ids
 
 
+def test_thousands_of_attempts_in_vain(start_service: Start, opened: Any) -> None:
+    proxy = start_service(services.Proxy, start_service(services.Redis))
+    app = opened(proxy.url)
+    ids = submit(app, 1)
+    proxy.refuse()
+    proxy.reset()
+    for _ in range(2000):
+        with pytest.raises(TransportUnavailable):
+            submit(app, 2)
+    proxy.heal()
+    ids += submit(app, 3)
+    assert stored(app) == ids
+
+
 def test_an_address_that_swallows_packets(opened: Any, measured: Measured) -> None:
     """The kernel drops what is sent to a socket whose queue of connections is full."""
     with socket.socket() as listening, ExitStack() as stack:

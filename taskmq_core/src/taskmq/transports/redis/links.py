@@ -31,6 +31,8 @@ __all__ = ["Link", "open_link"]
 PUBSUB_PROTOCOL = 2
 """Of connections that only listen: there, everything that arrives is an answer of one kind."""
 REDIRECTIONS = 5
+UNLIMITED = 2**63
+"""A pool counts what it ever made, attempts in an outage too: we keep the connections ourselves."""
 
 
 class Link(Protocol):
@@ -56,6 +58,8 @@ class ServerLink:
     def __init__(self, options: Options) -> None:
         self._pool = _pool(options, options.protocol)
         self._subscribers = _pool(options, PUBSUB_PROTOCOL)
+        for pool in (self._pool, self._subscribers):
+            pool.max_connections = UNLIMITED
         self._options = options
         self._idle: deque[AbstractConnection] = deque()
         self._pid = os.getpid()
