@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskmq import App, Config, Retry, current_task
+from taskmq import App, Config, Retry, current_task, plans
 from taskmq.errors import UnknownWorkflow
 from taskmq.plans import GRACE
 from taskmq.records import JobFilter
@@ -206,3 +206,18 @@ def test_a_plan_whose_jobs_are_on_their_way_stays(app: App, clock: FakeClock) ->
     assert Workflows(app).prune() == 0
     clock.advance(GRACE + 1)
     assert Workflows(app).prune() == 1
+
+
+def test_a_worker_deletes_plans_in_passing(
+    app: App, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskmq.worker.loop.PLANS_INTERVAL", 0.0)
+    flow = Workflow()
+    flow.add(app.tasks["take"].call(1).options(result_ttl=0.0))
+    run = flow.submit()
+    work(app)
+    assert plans.load(app.transport, run.id) is not None
+    clock.advance(GRACE + 1)
+    app.tasks["take"].delay(0)  # a worker with nothing to do at all leaves at once
+    work(app)
+    assert plans.load(app.transport, run.id) is None
