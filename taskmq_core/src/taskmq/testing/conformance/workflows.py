@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from taskmq.errors import UnknownDependency
 from taskmq.limits import Limit
 from taskmq.records import Loss
 from taskmq.states import JobState
 from taskmq.transport import Ack, DeadLetter, Delegate, LeaseStatus, RetryLater, Settled
 
 from .case import case
-from .checks import equal
+from .checks import equal, raises
 from .subject import FAILURE, LEASE, Subject, text
 
 S = JobState
@@ -253,6 +254,31 @@ def refused_ack_spawns_nothing(subject: Subject) -> None:
     equal(subject.settle(Ack(late, spawn=[more])), [Settled.LEASE_LOST], "the late ack")
     equal(subject.state(more.envelope.id), S.UNKNOWN, "state of what it would spawn")
     equal(subject.record(last).pending, 1, "pending")
+
+
+@case("workflows")
+def spawned_job_that_is_skipped_at_once_is_heard_of(subject: Subject) -> None:
+    """Whoever waits for the one that spawned it does not wait for ever."""
+    dead = subject.add()
+    _die(subject, dead)
+    first = subject.add()
+    last = subject.add(after=[first])
+    finally_ = subject.add(after=[first], run_if="finished")
+    subject.done(Ack(subject.take(first), spawn=[subject.job(after=[dead])]))
+    equal(_states(subject, last, finally_), [S.SKIPPED, S.QUEUED], "states")
+
+
+@case("workflows")
+def exchange_with_jobs_that_cannot_be_stored_changes_nothing(subject: Subject) -> None:
+    """None of its settlements counts; each of them may be made again."""
+    first, second = subject.add_many(2)
+    held = subject.hold([first, second])
+    bad = subject.job(after=["01UNKNOWN"])
+    for settlement in (Ack(held[1], spawn=[bad]), Delegate(held[1], [bad], bad.envelope.id)):
+        with raises(UnknownDependency, "a settlement with a job that waits for an unknown one"):
+            subject.settle(Ack(held[0]), settlement)
+        equal(_states(subject, first, second), [S.RUNNING] * 2, "states")
+    equal(subject.settle(Ack(held[0]), Ack(held[1])), [Settled.DONE] * 2, "settled without")
 
 
 # -- delegating ------------------------------------------------------------------------------------

@@ -58,11 +58,11 @@ def restore(store: Store, job: Job, now: float) -> None:
             restored.append(dependent)
 
 
-def join(store: Store, job: Job, spawned: Iterable[str]) -> None:
+def join(store: Store, job: Job, spawned: Iterable[str], now: float) -> None:
     """Whoever waits for a job waits for what it has spawned, too; for one that has delegated to
     it, those do that wait for that."""
     ids = [job_id for job_id in spawned if job_id in store.jobs]
-    spawners = [job]
+    spawners, joined = [job], list[Job]()
     while spawners:
         spawner = spawners.pop()
         for dependent, edge in list(_dependents(store, spawner)):
@@ -71,11 +71,17 @@ def join(store: Store, job: Job, spawned: Iterable[str]) -> None:
             if dependent.delegated_to == spawner.id:
                 spawners.append(dependent)
                 continue
+            joined.append(dependent)
             for job_id in ids:
                 if job_id not in dependent.edges:
                     dependent.edges[job_id] = Edge()
                     dependent.pending += 1
                     store.dependents.setdefault(job_id, []).append(dependent.id)
+    ended = _Ended()
+    for dependent in joined:
+        for job_id in ids:  # which may have ended: skipped as soon as it was stored, for instance
+            _tell(store, store.jobs[job_id], dependent, ended, now)
+    _walk(store, ended, now)
 
 
 def delegate(store: Store, job: Job, to: str, now: float) -> None:

@@ -18,7 +18,7 @@ from .gates import open_gates, refill
 from .job import Job
 from .store import Key, Store
 
-__all__ = ["enqueue"]
+__all__ = ["check", "enqueue"]
 
 
 class _Plan(msgspec.Struct):
@@ -40,6 +40,15 @@ def enqueue(store: Store, batch: Sequence[Sealed], now: float) -> list[Enqueued]
     added = _add(store, plan.jobs.values(), now)
     dependencies.link(store, added, now)
     return answers
+
+
+def check(store: Store, batch: Sequence[Sealed], now: float) -> None:
+    """Raises `IdempotencyConflict` or `UnknownDependency` as `enqueue` would, and changes
+    nothing."""
+    plan = _Plan()
+    for sealed in batch:
+        _accept(store, plan, sealed, now)
+    _check_dependencies(store, plan.jobs)
 
 
 class MemoryRoom:

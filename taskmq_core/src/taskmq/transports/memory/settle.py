@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from taskmq.envelope import Sealed
 from taskmq.states import Event, JobState
 from taskmq.transport import (
     Ack,
@@ -21,11 +22,11 @@ from taskmq.transport import (
 )
 
 from . import dependencies, endings
-from .enqueue import enqueue
+from .enqueue import check, enqueue
 from .job import Job
 from .store import Store
 
-__all__ = ["lose", "settle"]
+__all__ = ["check_new_jobs", "lose", "settle"]
 
 WORKER_LOST = "worker_lost"
 
@@ -43,6 +44,20 @@ def settle(store: Store, settlement: Settlement, now: float) -> Settled:
         job.parked_reason = job.parked_at = job.park_ttl = None
     _APPLY[kind](store, job, settlement, now)
     return Settled.DONE
+
+
+def check_new_jobs(store: Store, settlements: Sequence[Settlement], now: float) -> None:
+    """Raises what keeps jobs from being stored that settlements bring, before anything changes."""
+    batch: list[Sealed] = []
+    for settlement in settlements:
+        job = store.jobs.get(settlement.delivery.job_id)
+        if job is not None and job.token == settlement.delivery.token:
+            if isinstance(settlement, Ack):
+                batch += settlement.spawn
+            elif isinstance(settlement, Delegate) and not job.cancel_requested:
+                batch += settlement.jobs
+    if batch:
+        check(store, batch, now)
 
 
 def lose(store: Store, job: Job, event: Event, now: float, *, visible_at: float, why: str) -> None:
@@ -69,7 +84,7 @@ def _back(store: Store, job: Job, event: Event, now: float, *, visible_at: float
 def _ack(store: Store, job: Job, settlement: Ack, now: float) -> None:
     if settlement.spawn:
         enqueue(store, settlement.spawn, now)
-        dependencies.join(store, job, [sealed.envelope.id for sealed in settlement.spawn])
+        dependencies.join(store, job, [sealed.envelope.id for sealed in settlement.spawn], now)
     endings.succeed(store, job, settlement.result, now)
 
 

@@ -47,7 +47,7 @@ from .reserve import (
     tidy,
     top_priority,
 )
-from .settle import settle
+from .settle import check_new_jobs, settle
 from .store import Lease, Store
 
 __all__ = ["MemoryTransport", "from_url"]
@@ -115,6 +115,7 @@ class MemoryTransport:
         self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
     ) -> Exchange:
         store, now = self._store, self._clock.now()
+        check_new_jobs(store, settlements, now)
         settled = [settle(store, settlement, now) for settlement in settlements]
         if reservation is None:
             return Exchange(settled=settled)
