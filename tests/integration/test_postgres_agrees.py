@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import psycopg
 from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
-from tests.property.test_transports_agree import Agreement
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+from tests.property.test_transports_agree import INDEXES, QUEUES, Agreement
 
 from taskmq.plugins import open_transport
+from taskmq.testing.conformance.subject import text
+from taskmq.transport import Ack, Delegate, Delivery, Settled, Transport
 
 EMPTY = """
 DO $$
@@ -38,6 +44,18 @@ SELECT phase, state, due_at FROM taskmq.jobs WHERE NOT (
 """
 """Jobs whose phase does not go with their state."""
 
+MEMBERS = st.fixed_dictionaries(
+    {
+        "queue": st.sampled_from(QUEUES),
+        "after": INDEXES,
+        "run_if": st.sampled_from(["succeeded", "succeeded", "finished", "failed"]),
+        "fail_fast": st.booleans(),
+        "store_result": st.booleans(),
+        "result_ttl": st.sampled_from([0.0, 1_000.0]),
+        "expires_at": st.none() | st.sampled_from([2.0, 20.0]),
+    }
+)
+
 
 def test_postgres_agrees_with_the_reference(postgres_url: str) -> None:
     class WithPostgres(Agreement):
@@ -50,6 +68,35 @@ def test_postgres_agrees_with_the_reference(postgres_url: str) -> None:
             self.real.paused()
             with psycopg.connect(postgres_url, autocommit=True) as connection:
                 connection.execute(EMPTY)
+
+        @rule(
+            members=st.lists(MEMBERS, min_size=1, max_size=5),
+            workflow=st.sampled_from(["w1", "w2", None]),
+        )
+        def enqueue_workflow(self, members: list[dict[str, Any]], workflow: str | None) -> None:
+            sealed = [self._job({**fields, "workflow": workflow}) for fields in members]
+            self._alike(lambda store: store.enqueue(sealed))
+
+        @rule(
+            pick=st.integers(0, 5),
+            members=st.lists(MEMBERS, min_size=1, max_size=3),
+            delegates=st.booleans(),
+        )
+        def add_to_workflow(
+            self, pick: int, members: list[dict[str, Any]], delegates: bool
+        ) -> None:
+            if not self.held:
+                return
+            jobs = [self._job({**fields, "after": ()}) for fields in members]
+            to, result = jobs[0].envelope.id, text("spawner")
+
+            def settle(store: Transport, delivery: Delivery) -> Sequence[Settled]:
+                if delegates:
+                    return list(store.settle([Delegate(delivery, jobs, to)]))
+                return list(store.settle([Ack(delivery, result, spawn=jobs)]))
+
+            ours, theirs = self.held[-1 - pick % len(self.held)]
+            assert settle(self.real, theirs) == settle(self.model, ours)
 
         def teardown(self) -> None:
             with psycopg.connect(postgres_url, autocommit=True) as connection:

@@ -26,6 +26,7 @@ from taskmq.transport import (
     Ack,
     Delegate,
     Delivery,
+    LeaseStatus,
     Release,
     Reservation,
     RetryLater,
@@ -269,3 +270,12 @@ def test_ended_named_leases_are_forgotten(postgres_url: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         assert connection.execute("SELECT name FROM taskmq.leases").fetchall() == [("leader",)]
     store.close()
+
+
+def test_a_delivery_that_is_named_twice_is_held_twice(store: PostgresTransport) -> None:
+    store.enqueue([job(), job()])
+    one, other = store.reserve(wanted())
+    store.settle([Ack(other)])
+    named = [one, other, one]
+    expected = [LeaseStatus.HELD, LeaseStatus.LOST, LeaseStatus.HELD]
+    assert store.extend(named, 60.0) == store.check(named) == expected

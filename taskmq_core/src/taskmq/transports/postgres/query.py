@@ -59,17 +59,17 @@ FROM taskmq.jobs WHERE phase <= 1 {only} GROUP BY queue, phase
 """
 
 HOLDERS = """
-SELECT n, cancel_requested::int
-FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS g (id, token, n)
+SELECT job.id, job.token, cancel_requested::int
+FROM unnest(%s::text[], %s::bigint[]) AS g (id, token)
 JOIN taskmq.jobs AS job
     ON seq = g.token >> 20 AND job.token = g.token AND job.id = g.id AND phase = 4
 """
 EXTEND = """
 UPDATE taskmq.jobs AS job
 SET due_at = taskmq.instant(%s::float8) + %s::float8
-FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS g (id, token, n)
+FROM unnest(%s::text[], %s::bigint[]) AS g (id, token)
 WHERE seq = g.token >> 20 AND job.token = g.token AND job.id = g.id AND phase = 4
-RETURNING n, cancel_requested::int
+RETURNING job.id, job.token, cancel_requested::int
 """
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -207,8 +207,6 @@ def _names(deliveries: Sequence[Delivery]) -> tuple[str, str]:
 
 
 def _statuses(deliveries: Sequence[Delivery], rows: Rows) -> list[LeaseStatus]:
-    asked: dict[int, int] = dict(rows)
-    return [
-        ASKED[asked[number]] if number in asked else LeaseStatus.LOST
-        for number in range(1, len(deliveries) + 1)
-    ]
+    asked = {(job_id, token): how for job_id, token, how in rows}
+    held = [asked.get((delivery.job_id, delivery.token)) for delivery in deliveries]
+    return [LeaseStatus.LOST if how is None else ASKED[how] for how in held]
