@@ -125,8 +125,8 @@ _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 def seal(envelope: Envelope, limit: int) -> Sealed:
     """Encode an envelope.
 
-    Raises `MessageTooLarge` over ``limit`` bytes, dependencies aside, and `EncodeError` where ``headers`` hold
-    something that is no JSON, or a text is not Unicode.
+    Raises `MessageTooLarge` over ``limit`` bytes, dependencies aside, and `EncodeError` where
+    ``headers`` hold something that is no JSON, or a text is not Unicode.
     """
     try:
         data = _encode(envelope)
