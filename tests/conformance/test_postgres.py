@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -21,7 +22,7 @@ WHERE schemaname = %s AND tablename <> 'meta'
 @pytest.fixture(scope="module")
 def database_url(postgres_server: Postgres) -> Iterator[str]:
     """A database with the schema in it. Making one takes longer than most cases."""
-    name = "conformance"
+    name = f"conformance_{os.getpid()}"  # several processes run tests
     url = f"{postgres_server.create_database(name)}?schema={SCHEMA}&timeout=60"
     store = open_transport(url)
     store.paused()
