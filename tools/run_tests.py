@@ -1,4 +1,4 @@
-"""Runs the tests with coverage, by several processes; what fails there is run once more, alone.
+"""Runs the tests with coverage, on all cores; what fails there is run once more, alone.
 
     .venv/bin/python tools/run_tests.py [arguments for pytest]
 
@@ -11,7 +11,6 @@ fails twice does, and so does coverage below its floor.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,9 +18,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
-WORKERS = 2 * (os.cpu_count() or 1)
-"""Processes that run tests: more than cores, since most of the time they wait for others."""
-FEW = 5
+FEW = 10
 """Tests that are run again. More that fail are no accident."""
 TESTS_FAILED = 1
 
@@ -40,7 +37,7 @@ def run(arguments: list[str], cache: Path) -> int:
 def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="taskmq-tests-") as folder:
         cache = Path(folder)
-        status = run(["-n", str(WORKERS), "--cov", "--cov-report=term", *arguments], cache)
+        status = run(["-n", "auto", "--cov", "--cov-report=term", *arguments], cache)
         again = failed(cache)
         if status != TESTS_FAILED or not 0 < len(again) <= FEW:
             return status
