@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+
+from taskmq.transports._tokens import TokenListener
 
 __all__ = ["MemoryListener", "Signals"]
 
@@ -50,13 +51,8 @@ class Signals:
             listener.wake()
 
 
-class MemoryListener:
-    """A `taskmq.transport.Listener`, for one waiting thread.
-
-    The signal is a token in a ``SimpleQueue``: the one way to wake a thread whose ``put`` may be
-    called by a signal handler that interrupts any other call on the same object. (An ``Event`` or
-    ``Condition`` would deadlock, or lose the wake-up, if the handler interrupted its ``wait``.)
-    """
+class MemoryListener(TokenListener):
+    """A `taskmq.transport.Listener`, for one waiting thread."""
 
     def __init__(
         self,
@@ -65,34 +61,11 @@ class MemoryListener:
         kinds: Sequence[str],
         on_close: Callable[[MemoryListener], None],
     ) -> None:
+        super().__init__()
         self.queues = frozenset(queues)
         self.jobs = frozenset(jobs)
         self.kinds = frozenset(kinds)
         self._on_close = on_close
-        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def clear(self) -> None:
-        while not self._tokens.empty():
-            self._take(0.0)
-
-    def wait(self, timeout: float | None) -> bool:
-        if not self._take(timeout):
-            return False
-        self._tokens.put(None)  # it stays signalled until clear()
-        return True
-
-    def wake(self) -> None:
-        # One token is enough. Whoever signals has changed the store before, so if a clear() takes
-        # the token that is seen here, the look that follows the clear sees the change.
-        if self._tokens.empty():
-            self._tokens.put(None)
 
     def close(self) -> None:
         self._on_close(self)
-
-    def _take(self, timeout: float | None) -> bool:
-        try:
-            self._tokens.get(timeout=None if timeout is None else max(0.0, timeout))
-        except queue.Empty:
-            return False
-        return True

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import select
 import threading
 import time
@@ -21,6 +20,7 @@ import msgspec
 import psycopg
 
 from taskmq.errors import TransportError
+from taskmq.transports._tokens import TokenListener
 
 from . import fork
 from .database import Connection, Database, connect
@@ -43,23 +43,18 @@ SNAPSHOT = "SELECT pg_current_snapshot()::text"
 _decode = msgspec.json.Decoder(list[str]).decode
 
 
-class PostgresListener:
-    """A `taskmq.transport.Listener`, for one waiting thread.
-
-    The signal is a token in a ``SimpleQueue``, whose ``put`` a signal handler may call while it
-    interrupts any other call on the same object.
-    """
+class PostgresListener(TokenListener):
+    """A `taskmq.transport.Listener`, for one waiting thread."""
 
     def __init__(self, hub: Hub, wanted: dict[str, frozenset[str]]) -> None:
+        super().__init__()
         self.wanted = wanted
         self._hub = hub
-        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._snapshot: str | None = None
         self._interval = FIRST_INTERVAL
 
     def clear(self) -> None:
-        while not self._tokens.empty():
-            self._take(0.0)
+        super().clear()
         if not self._hub.is_listening:
             self._snapshot = self._hub.snapshot()
 
@@ -78,10 +73,6 @@ class PostgresListener:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
 
-    def wake(self) -> None:
-        if self._tokens.empty():
-            self._tokens.put(None)
-
     def close(self) -> None:
         self._hub.leave(self)
         self.wake()
@@ -91,13 +82,6 @@ class PostgresListener:
         changed = now is None or now != self._snapshot
         self._interval = FIRST_INTERVAL if changed else min(2 * self._interval, LONGEST_INTERVAL)
         return changed
-
-    def _take(self, timeout: float | None) -> bool:
-        try:
-            self._tokens.get(timeout=timeout)
-        except queue.Empty:
-            return False
-        return True
 
 
 class Hub:

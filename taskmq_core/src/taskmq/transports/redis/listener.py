@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import selectors
 import socket
 import ssl
@@ -24,6 +23,7 @@ from typing import Any, cast
 from redis.connection import AbstractConnection
 
 from taskmq.errors import TransportError, TransportUnavailable
+from taskmq.transports._tokens import TokenListener
 
 from .errors import FAILURES
 from .server import Server
@@ -40,40 +40,16 @@ RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
 """Seconds between attempts to connect; the last one is repeated."""
 
 
-class RedisListener:
-    """A `taskmq.transport.Listener`, for one waiting thread.
-
-    The signal is a token in a ``SimpleQueue``: `wake` may be called by a signal handler.
-    """
+class RedisListener(TokenListener):
+    """A `taskmq.transport.Listener`, for one waiting thread."""
 
     def __init__(self, channels: Iterable[str], on_close: Callable[[RedisListener], None]) -> None:
+        super().__init__()
         self.channels = frozenset(channel.encode() for channel in channels)
         self._on_close = on_close
-        self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def clear(self) -> None:
-        while not self._tokens.empty():
-            self._take(0.0)
-
-    def wait(self, timeout: float | None) -> bool:
-        if not self._take(timeout):
-            return False
-        self._tokens.put(None)  # it stays signalled until clear()
-        return True
-
-    def wake(self) -> None:
-        if self._tokens.empty():
-            self._tokens.put(None)
 
     def close(self) -> None:
         self._on_close(self)
-
-    def _take(self, timeout: float | None) -> bool:
-        try:
-            self._tokens.get(timeout=None if timeout is None else max(0.0, timeout))
-        except queue.Empty:
-            return False
-        return True
 
 
 class Bell:
