@@ -74,13 +74,16 @@ def test_schedules_go_on_from_worker_to_worker(ground: Ground) -> None:
 def test_the_lead_is_given_up_before_jobs_have_ended(ground: Ground) -> None:
     """A worker that drains for a minute keeps nobody from leading."""
     app = (ground.folder / APP.name).read_text()
-    body = "@app.task\ndef slow() -> None:\n    import time\n    time.sleep(60)\n"
+    body = (
+        "@app.task\ndef slow() -> None:\n    import pathlib, time\n"
+        "    pathlib.Path('begun').touch()\n    time.sleep(60)\n"
+    )
     (ground.folder / APP.name).write_text(f"{app}\n\n{body}")
     worker = ground.start("worker -Q slow --shutdown-timeout 50")
     worker.wait_for(LEADS)
     other = ground.start()
-    job = ground.app.task(name="schedule_app.slow", queue="slow")(lambda: None).delay()
-    wait_for(lambda: job.state == "RUNNING", "start of the job")
+    ground.app.task(name="schedule_app.slow", queue="slow")(lambda: None).delay()
+    wait_for((ground.folder / "begun").exists, "start of the job")
     worker.process.send_signal(signal.SIGTERM)
     other.wait_for(LEADS)
     assert worker.process.poll() is None

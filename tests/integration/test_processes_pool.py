@@ -19,6 +19,7 @@ from taskmq.executor import Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Setting
 from taskmq.pools.processes import ProcessPool
+from taskmq.pools.processes.limits import resident_bytes
 from taskmq.transport import (
     Ack,
     DeadLetter,
@@ -279,7 +280,8 @@ def test_hooks_of_a_child_run_in_it_before_its_first_job_and_after_its_last(
 
 
 def test_a_child_that_has_grown_is_replaced_between_jobs(bench: MakeBench) -> None:
-    b = bench(concurrency=1, max_memory_per_child=150 * 1024 * 1024)
+    fork = resident_bytes()  # a child begins as large as its parent
+    b = bench(concurrency=1, max_memory_per_child=fork + 100 * 1024 * 1024)
     hoard: list[bytes] = []
 
     @b.app.task

@@ -125,7 +125,7 @@ def test_reservations_given_back_leave_nothing_behind() -> None:
 
 
 def test_ordered_skips_what_was_moved_or_discarded() -> None:
-    ordered = Ordered()
+    ordered = Ordered[float]()
     for place, name in enumerate("abcd"):
         ordered.put(name, float(place))
     ordered.put("a", 9.0)

@@ -33,7 +33,7 @@ class GateIndex:
 
     def __init__(self) -> None:
         self.running: defaultdict[str, set[str]] = defaultdict(set)
-        self.held: dict[Lane, Ordered] = {}  # in store order
+        self.held: dict[Lane, Ordered[float]] = {}  # in store order
         self.representatives: defaultdict[Lane, set[str]] = defaultdict(set)
         self.lanes: defaultdict[str, set[Lane]] = defaultdict(set)  # those that hold jobs
         self.until: dict[str, float] = {}
@@ -45,7 +45,7 @@ class GateIndex:
         if job.state is JobState.RUNNING:
             self.running[gate].add(job.id)
         elif job.held:
-            self.held.setdefault(lane, Ordered()).put(job.id, job.place)
+            self.held.setdefault(lane, Ordered[float]()).put(job.id, job.place)
             self.lanes[gate].add(lane)
         else:
             self.representatives[lane].add(job.id)

@@ -18,13 +18,13 @@ class Lanes:
     ``expiring`` besides if it can expire."""
 
     def __init__(self) -> None:
-        self.ready: dict[int, Ordered] = {}  # by priority, in store order
-        self.delayed = Ordered()  # by visible_at
-        self.held = Ordered()  # behind a gate
-        self.leased = Ordered()  # by lease_until
-        self.waiting = Ordered()
-        self.dead = Ordered()
-        self.expiring = Ordered()  # by expires_at
+        self.ready: dict[int, Ordered[float]] = {}  # by priority, in store order
+        self.delayed = Ordered[tuple[float, float]]()  # by visible_at, in store order
+        self.held = Ordered[float]()  # behind a gate
+        self.leased = Ordered[float]()  # by lease_until
+        self.waiting = Ordered[float]()
+        self.dead = Ordered[float]()
+        self.expiring = Ordered[float]()  # by expires_at
 
     def place(self, job: Job, now: float) -> None:
         """Put a job where its state and its time say."""
@@ -32,9 +32,9 @@ class Lanes:
             self.held.put(job.id, job.sequence)
         elif job.state in READY_STATES:
             if job.visible_at <= now:
-                self.ready.setdefault(job.priority, Ordered()).put(job.id, job.place)
+                self.ready.setdefault(job.priority, Ordered[float]()).put(job.id, job.place)
             else:
-                self.delayed.put(job.id, job.visible_at)
+                self.delayed.put(job.id, (job.visible_at, job.place))
         elif job.state is JobState.RUNNING:
             self.leased.put(job.id, job.lease_until or now)
         elif job.state is JobState.WAITING:
@@ -64,5 +64,6 @@ class Lanes:
 
     def next_due_at(self) -> float | None:
         """The earliest future visibility or lease end."""
-        instants = (self.delayed.first(), self.leased.first())
+        delayed, leased = self.delayed.first(), self.leased.first()
+        instants = (delayed[0] if delayed else None, leased)
         return min((at for at in instants if at is not None), default=None)

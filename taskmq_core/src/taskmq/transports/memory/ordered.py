@@ -1,16 +1,19 @@
-"""Job ids sorted by a number, cheap to change."""
+"""Job ids sorted by a number or a pair of numbers, cheap to change."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 __all__ = ["Ordered"]
 
 SLACK = 64
 
+Place = TypeVar("Place", float, tuple[float, float])
 
-class Ordered:
+
+class Ordered(Generic[Place]):
     """Job ids, each at one place; lowest first, equal places in the order of the ids.
 
     A heap beside a dict that is the truth: what was moved or discarded leaves a stale entry in
@@ -20,8 +23,8 @@ class Ordered:
     __slots__ = ("_heap", "_places")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, str]] = []
-        self._places: dict[str, float] = {}
+        self._heap: list[tuple[Place, str]] = []
+        self._places: dict[str, Place] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -33,7 +36,7 @@ class Ordered:
         """In no particular order."""
         return iter(self._places)
 
-    def put(self, job_id: str, place: float) -> None:
+    def put(self, job_id: str, place: Place) -> None:
         """Add a job, or move it."""
         self._places[job_id] = place
         heapq.heappush(self._heap, (place, job_id))
@@ -44,7 +47,7 @@ class Ordered:
     def discard(self, job_id: str) -> None:
         self._places.pop(job_id, None)
 
-    def first(self) -> float | None:
+    def first(self) -> Place | None:
         """The lowest place; ``None`` if there is no job."""
         while self._heap:
             place, job_id = self._heap[0]
@@ -66,13 +69,13 @@ class Ordered:
                 del self._places[job_id]
                 return job_id
 
-    def due(self, now: float, limit: int | None = None) -> list[str]:
+    def due(self, now: Place, limit: int | None = None) -> list[str]:
         """Take out those whose place is at most ``now``: all of them, or the first ``limit``."""
         taken: list[str] = []
         while (limit is None or len(taken) < limit) and self._is_due(now):
             taken.append(self.pop())
         return taken
 
-    def _is_due(self, now: float) -> bool:
+    def _is_due(self, now: Place) -> bool:
         first = self.first()
         return first is not None and first <= now

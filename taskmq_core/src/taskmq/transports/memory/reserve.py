@@ -161,7 +161,7 @@ def _hand_out(
     return deliveries
 
 
-def _take(store: Store, gates: Gates, line: Ordered, count: int, now: float) -> list[Job]:
+def _take(store: Store, gates: Gates, line: Ordered[float], count: int, now: float) -> list[Job]:
     """The first jobs in line that may run."""
     taken: list[Job] = []
     while line and len(taken) < count:

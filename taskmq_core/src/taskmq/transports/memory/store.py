@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -51,10 +52,10 @@ class Store:
         self.dependents: dict[str, list[str]] = {}
         self.workflows: defaultdict[str, dict[str, None]] = defaultdict(dict)  # ids of their jobs
         self.lanes: defaultdict[str, Lanes] = defaultdict(Lanes)
-        self.parked = Ordered()  # by the end of their patience
-        self.finished = Ordered()  # by the end of their retention
+        self.parked = Ordered[float]()  # by the end of their patience
+        self.finished = Ordered[float]()  # by the end of their retention
         self.keys: dict[str, Key] = {}
-        self.key_ends = Ordered()
+        self.key_ends = Ordered[float]()
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
         self.paused: dict[str, PausedQueue] = {}
@@ -176,7 +177,7 @@ class Store:
     def promote(self, queues: Iterable[str], now: float, limit: int | None = None) -> None:
         """Make due jobs ready: all of them, or the first ``limit`` of each queue."""
         for queue in queues:
-            for job_id in self.lanes[queue].delayed.due(now, limit):
+            for job_id in self.lanes[queue].delayed.due((now, math.inf), limit):
                 self.lanes[queue].place(self.jobs[job_id], now)
 
     def _place(self, job: Job, now: float) -> None:

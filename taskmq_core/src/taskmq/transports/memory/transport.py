@@ -212,7 +212,7 @@ class MemoryTransport:
     @_atomic
     def purge(self, queue: str) -> int:
         lanes, now = self._store.lanes[queue], self._clock.now()
-        ids = [id for line in (*lanes.ready.values(), lanes.delayed, lanes.held) for id in line]
+        ids = [*lanes.delayed, *lanes.held, *(id for line in lanes.ready.values() for id in line)]
         for job_id in ids:
             job = self._store.jobs[job_id]
             endings.discard(self._store, job, now)
