@@ -163,7 +163,7 @@ def test_what_runs_for_too_long_after_sigterm_runs_elsewhere_at_once(ground: Gro
     began = time.monotonic()
     first.terminate()
     ground.word("a-runs")
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 10.0  # its lease has 50 s to go
     out, _ = first.communicate(timeout=DEADLINE)
     assert "1 cut short" in out
     assert second.poll() is None
