@@ -171,7 +171,8 @@ class Fleet:
     def records(self) -> list[tuple[int, int, float]]:
         """Every run of ``record``: number, process, instant on the monotonic clock."""
         file = self.folder / "records"
-        lines = file.read_text().splitlines() if file.exists() else []
+        # A line is appended in one step, but a reader may come in the middle of it.
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
         return [(int(a), int(b), float(c)) for a, b, c in map(str.split, lines)]
 
     def longest_wait(self, since: float) -> float:
