@@ -1,0 +1,1 @@
+"""Stand-ins, made of processes, for the Docker containers of pytest-celery."""
