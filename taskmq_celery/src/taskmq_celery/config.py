@@ -10,10 +10,10 @@ import datetime
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from taskmq import Config, ConfigError
 
+from .brokers import STORES, UnsupportedBroker, broker_url
 from .settings import SETTINGS
 
 __all__ = [
@@ -32,8 +32,6 @@ __all__ = [
 FOREVER = 10 * 365 * 86_400.0
 """``result_expires`` of 0 or None: results are kept."""
 
-NATIVE_SCHEMES = ("memory", "sqlite")
-LATER_SCHEMES = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp", "postgresql", "sqs")
 ENGINE_BACKENDS = ("rpc", "memory", "cache+memory")
 
 
@@ -41,32 +39,8 @@ SettingsError = ConfigError
 """What every error about a setting is."""
 
 
-class UnsupportedBroker(ConfigError):
-    """The broker URL is of a kind that the engine does not have."""
-
-
 class UnsupportedBackend(ConfigError):
     """The result backend is of a kind that the engine does not have."""
-
-
-def broker_url(url: str | None) -> str:
-    """The engine's URL for a broker URL. Raises `UnsupportedBroker`."""
-    url = url or "amqp://"
-    if isinstance(url, (list, tuple)):
-        url = url[0]
-    url = url.split(";")[0]
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        scheme, rest = url.rstrip(":/"), ""
-    if scheme == "sqla+sqlite":
-        return f"sqlite://{rest}"
-    if scheme in NATIVE_SCHEMES:
-        return f"{scheme}://{unquote(rest) if scheme == 'sqlite' else rest}"
-    known = ", ".join(f"{name}://" for name in NATIVE_SCHEMES)
-    raise UnsupportedBroker(
-        f"broker {scheme}:// is not supported yet: set broker_url, or the environment variable "
-        f"CELERY_BROKER_URL, to e.g. sqlite:////var/lib/myapp/jobs.db (there are: {known})"
-    )
 
 
 def is_enabled(backend: Any) -> bool:
@@ -83,7 +57,7 @@ def is_enabled(backend: Any) -> bool:
             "broker's store; write result_backend='rpc://'"
         )
     scheme = backend.partition("://")[0].partition(":")[0].removeprefix("db+")
-    if scheme in (*NATIVE_SCHEMES, *ENGINE_BACKENDS):
+    if scheme in STORES or scheme in ENGINE_BACKENDS:
         return True
     raise UnsupportedBackend(
         f"result backend {scheme}:// is not supported yet: the engine keeps results in the "
@@ -120,7 +94,7 @@ def slots(wanted: Any) -> int:
 def native_config(conf: Any) -> Config:
     """The engine's configuration for an app's settings. Raises `ConfigError`."""
     return Config(
-        transport=broker_url(conf.broker_write_url),
+        transport=broker_url(conf.broker_write_url, conf.broker_transport_options),
         default_queue=conf.task_default_queue,
         concurrency=slots(conf.worker_concurrency),
         store_results=is_enabled(conf.result_backend),

@@ -133,15 +133,37 @@ def test_a_store_that_cannot_be_reached_is_an_operational_error(app: Any) -> Non
         ("memory://", "memory://"),
         ("memory", "memory://"),
         ("memory://;sqlite:///other.db", "memory://"),
+        ("redis://", "redis://"),
+        ("rediss://:pw@host/1?ssl_cert_reqs=CERT_NONE", "rediss://:pw@host/1?ssl_cert_reqs=none"),
+        ("redis://host?virtual_host=2&health_check_interval=5", "redis://host?db=2"),
+        ("redis+socket:///run/redis.sock?virtual_host=1", "unix:///run/redis.sock?db=1"),
+        ("sqla+postgresql+psycopg2://u:p@db/jobs", "postgresql://u:p@db/jobs"),
+        ("pyamqp://guest@mq//?state=memory://", "amqp://guest@mq//?state=memory://"),
     ],
 )
 def test_broker_urls(url: str, native: str) -> None:
     assert broker_url(url) == native
 
 
-@pytest.mark.parametrize("url", [None, "amqp://guest@localhost//", "redis://x", "sqs://"])
-def test_other_brokers_are_refused(url: str | None) -> None:
-    with pytest.raises(ConfigError, match="is not supported yet"):
+def test_broker_options_complete_the_url() -> None:
+    url = "sentinel://:pw@one:26379;sentinel://two:26380/1"
+    native = broker_url(url, {"master_name": "shop", "sentinel_kwargs": {"password": "x"}})
+    assert native == "redis+sentinel://:pw@one:26379,two:26380/shop/1?sentinel_password=x"
+    native = broker_url("amqp://", {"state": "sqlite:///jobs.db"})
+    assert native == "amqp://localhost?state=sqlite%3A%2F%2F%2Fjobs.db"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (None, "only delivers"),
+        ("amqp://guest@localhost//", "only delivers"),
+        ("sentinel://:pw@one:26379", "^one:26379: say which server"),
+        ("sqs://", "is not supported yet"),
+    ],
+)
+def test_other_brokers_are_refused(url: str | None, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
         broker_url(url)
 
 

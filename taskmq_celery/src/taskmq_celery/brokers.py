@@ -1,0 +1,125 @@
+"""From Celery's broker URLs to the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from taskmq import ConfigError
+
+__all__ = ["STORES", "UnsupportedBroker", "broker_url"]
+
+STORES = {
+    "memory": "memory",
+    "sqlite": "sqlite",
+    "sqla+sqlite": "sqlite",
+    "redis": "redis",
+    "rediss": "rediss",
+    "redis+sentinel": "redis+sentinel",
+    "rediss+sentinel": "rediss+sentinel",
+    "unix": "unix",
+    "redis+socket": "unix",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "sqla+postgresql": "postgresql",
+    "sqla+postgresql+psycopg": "postgresql",
+    "sqla+postgresql+psycopg2": "postgresql",
+}
+"""Schemes of broker URLs, and the engine's scheme for each."""
+
+BROKERS = {"amqp": "amqp", "pyamqp": "amqp", "librabbitmq": "amqp", "amqps": "amqps"}
+"""Brokers that only deliver: the URL has to say where the jobs are (``?state=sqlite:///…``)."""
+
+RENAMED = {"virtual_host": "db", "health_check_interval": None, "socket_timeout": "timeout"}
+"""Options that kombu reads from a Redis URL, and the engine's name for them, if it has one."""
+
+CERTIFICATES = {"cert_required": "required", "cert_optional": "optional", "cert_none": "none"}
+
+
+class UnsupportedBroker(ConfigError):
+    """The broker URL is of a kind that the engine does not have."""
+
+
+def broker_url(url: str | None, options: Mapping[str, Any] | None = None) -> str:
+    """The engine's URL for a broker URL. Raises `UnsupportedBroker`.
+
+    ``options`` is the setting ``broker_transport_options``: the name that sentinels know a server
+    by (``master_name``) and where the jobs of a RabbitMQ are (``state``) may be written there.
+    """
+    url = url or "amqp://"
+    if isinstance(url, (list, tuple)):
+        url = url[0]
+    options = options or {}
+    if url.startswith("sentinel://"):
+        return _sentinels(url, options)
+    url = url.split(";")[0]
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = url.rstrip(":/"), ""
+    if scheme in BROKERS:
+        return _broker(BROKERS[scheme], rest, options)
+    native = STORES.get(scheme)
+    if native is None:
+        raise UnsupportedBroker(
+            f"broker {scheme}:// is not supported yet: set broker_url, or the environment variable "
+            "CELERY_BROKER_URL, to e.g. redis://localhost:6379/0 or sqlite:////var/lib/app/jobs.db "
+            f"(there are: {', '.join(f'{name}://' for name in STORES)})"
+        )
+    if native == "sqlite":
+        return f"sqlite://{unquote(rest)}"
+    if native in ("redis", "rediss", "unix"):
+        return f"{native}://{_redis(rest)}"
+    return f"{native}://{rest}"
+
+
+def _redis(rest: str) -> str:
+    """What follows ``redis://``, with kombu's options under the engine's names."""
+    place, mark, query = rest.partition("?")
+    if not mark:
+        return place
+    given = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        ours = RENAMED.get(name, name)
+        if ours is not None:
+            given[ours] = CERTIFICATES.get(value.lower(), value)
+    return f"{place}?{urlencode(given)}" if given else place
+
+
+def _sentinels(url: str, options: Mapping[str, Any]) -> str:
+    """``sentinel://one:26379;sentinel://two:26379/0`` as one URL."""
+    name = options.get("master_name")
+    if not name:
+        raise UnsupportedBroker(
+            f"{url.partition('@')[2] or url}: say which server the sentinels watch: "
+            "broker_transport_options={'master_name': 'mymaster'}"
+        )
+    places, login, database = [], "", ""
+    for each in url.split(";"):
+        place, _, path = each.partition("://")[2].partition("/")
+        given, at, place = place.rpartition("@")
+        login, database = login or given + at, database or path
+        places.append(place)
+    query = ""
+    password = (options.get("sentinel_kwargs") or {}).get("password")
+    if password:
+        query = f"?{urlencode({'sentinel_password': password})}"
+    return (
+        f"redis+sentinel://{login}{','.join(places)}/{quote(name)}/{database}".rstrip("/") + query
+    )
+
+
+def _broker(scheme: str, rest: str, options: Mapping[str, Any]) -> str:
+    place, mark, query = rest.partition("?")
+    state = dict(parse_qsl(query)).get("state") or options.get("state")
+    if not state:
+        raise UnsupportedBroker(
+            f"broker {scheme}:// only delivers: say where the jobs are kept, with "
+            "broker_transport_options={'state': 'postgresql://…'}; or set broker_url, or the "
+            "environment variable CELERY_BROKER_URL, to a store, e.g. redis://localhost:6379/0"
+        )
+    if not mark:
+        query = urlencode({"state": state})
+    elif "state=" not in query:
+        query += f"&{urlencode({'state': state})}"
+    return f"{scheme}://{place or 'localhost'}?{query}"
