@@ -18,6 +18,8 @@ from kombu.utils.functional import (
     memoize,
 )
 
+from .sequences import regen
+
 __all__ = (
     "LRUCache",
     "chunks",
@@ -35,6 +37,7 @@ __all__ = (
     "memoize",
     "noop",
     "padlist",
+    "regen",
     "uniq",
 )
 
