@@ -37,7 +37,7 @@ def test_sigkill_while_consuming_400_jobs_loses_none_and_strands_none(
     jobs = fleet.task("record").submit_many([(number,) for number in range(JOBS)])
     victim = fleet.start(*OPTIONS, wrapper=wrapper)
     while len(fleet.records()) < begun:
-        assert victim.popen.poll() is None
+        assert victim.popen.poll() is None, victim.err
     victim.send_to_all(signal.SIGKILL)
     killed_at = time.monotonic()
     victim.wait()
