@@ -1,1 +1,1 @@
-"""Takes other people's test suites to the shim and to the real Celery, and compares. `python -m compat --help`."""
+"""Takes other people's tests to the shim and to the real Celery, and compares."""

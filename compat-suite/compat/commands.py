@@ -1,0 +1,203 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from . import work
+from .catalog import CELERY, Catalog, Suite, read_catalog
+from .environments import SHIM, SIDES, Environment, ensure, pin
+from .fetch import sdist
+from .places import short
+from .problems import Problem
+from .results import Run
+from .runner import positive
+from .screen import Screen
+from .servers import BACKENDS, BROKERS
+
+OK, DIFFERS, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+EPILOG = """\
+examples:
+  python -m compat run unit -k canvas              some unit tests of Celery, on the shim
+  python -m compat run unit --on celery -n 2       all of them, on the real Celery
+  python -m compat run integration --broker rabbitmq --backend rpc
+  python -m compat run flower                      flower's own tests
+
+exit status: 0 all as expected, 1 something differs from what is expected,
+             2 the command cannot be carried out, 130 interrupted (`run` again goes on)
+"""
+
+
+class Tool:
+    """What the commands share."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.catalog: Catalog = read_catalog()
+        self.console = Console(soft_wrap=True)
+
+    def environment(self, side: str) -> Environment:
+        version = self.arguments.celery or self.catalog.celery[0]
+        if version not in self.catalog.celery:
+            known = ", ".join(self.catalog.celery)
+            raise Problem(f"Celery {version} is not in suites.toml: {known}")
+        return Environment(side, version)
+
+
+def fetch(tool: Tool) -> int:
+    """Download the sdists of all suites, or of those that are named."""
+    names = tool.arguments.suites or list(tool.catalog.suites)
+    wanted: dict[tuple[str, str], None] = {}
+    for suite in map(tool.catalog.suite, names):
+        if not suite.checkout:
+            versions = [suite.version] if suite.version else tool.catalog.celery
+            wanted |= {(suite.package, version): None for version in versions}
+    for package, version in wanted:
+        tool.console.print(short(sdist(package, version)), highlight=False)
+    return OK
+
+
+def environments(tool: Tool) -> int:
+    """Make the environments: with the shim, and with the real Celery."""
+    for side in (tool.arguments.on,) if tool.arguments.on else reversed(SIDES):
+        environment = tool.environment(side)
+        made = ensure(environment, tool.catalog, pinned=not tool.arguments.pin)
+        told = "made" if made else "is up to date"
+        tool.console.print(f"{short(environment.folder)}: {told}", highlight=False)
+        if tool.arguments.pin and side == CELERY:
+            count = pin(environment)
+            tool.console.print(f"constraints.txt: {count} packages", highlight=False)
+    return OK
+
+
+def run(tool: Tool) -> int:
+    """Run a suite, or a part of it."""
+    request = request_from(tool, tool.catalog.suite(tool.arguments.suite))
+    pair = request.pair
+    baseline = None
+    if request.environment.side == SHIM:
+        baseline = work.last_run(request.suite.name, pair, work.baseline_environment(request))
+    screen = Screen(tool.console, f"{request.suite.name} on {request.environment.side}")
+    found = work.carry_out(request, tool.catalog, screen, baseline=baseline)
+    show(tool.console, request, found)
+    return DIFFERS if found.bad() else OK
+
+
+def request_from(tool: Tool, suite: Suite) -> work.Request:
+    said = tool.arguments
+    pair = ""
+    if suite.pairs:
+        broker, backend = suite.pairs[0].split("+")
+        pair = f"{said.broker or broker}+{said.backend or backend}"
+    elif said.broker or said.backend:
+        raise Problem(f"{suite.name} takes no --broker and no --backend")
+    return work.Request(
+        suite=suite,
+        environment=tool.environment(said.on),
+        pair=pair,
+        keyword=said.keyword,
+        tests=tuple(said.tests),
+        processes=positive(said.processes),
+        seconds=said.seconds,
+        fresh=said.fresh,
+        checkout=said.checkout,
+    )
+
+
+def show(console: Console, request: work.Request, found: Run) -> None:
+    """What failed and why, most frequent reason first; then the totals."""
+    failing = work.failing(found)
+    reasons: dict[str, list[str]] = {}
+    for test, result in failing.items():
+        reasons.setdefault(f"{result.outcome}: {result.message}", []).append(test)
+    for reason, tests in sorted(reasons.items(), key=lambda each: -len(each[1])):
+        console.print(f"[red]{len(tests)} {escape(reason)}[/red]", highlight=False)
+        shown = tests if request.keyword or len(tests) <= 3 else [*tests[:2], "…"]
+        for test in shown:
+            console.print(f"    {escape(test)}", highlight=False)
+            if request.keyword and test in failing and len(failing) <= 10:
+                console.print(escape(failing[test].detail), highlight=False, style="dim")
+    for test in found.flaky():
+        console.print(f"[yellow]flaky[/yellow] {escape(test)}", highlight=False)
+    counts = found.counts()
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    console.print(f"[bold]{request}[/bold]: {said or 'no tests'} in {found.seconds:.0f} s")
+    console.print(f"[dim]{short(request.folder)}: result.json, junit.xml, *.log[/dim]")
+
+
+def suites(tool: Tool) -> int:
+    """List the suites."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("suite", "what it is", "broker+backend"):
+        table.add_column(name)
+    for suite in tool.catalog.suites.values():
+        table.add_row(suite.name, suite.about, " ".join(suite.pairs))
+    tool.console.print(table)
+    return OK
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m compat",
+        description="Takes other people's test suites to the shim and to the real Celery, "
+        "and compares.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(function: Callable[[Tool], int], name: str) -> argparse.ArgumentParser:
+        told = function.__doc__ or ""
+        added = commands.add_parser(name, help=told.rstrip("."), description=told)
+        added.set_defaults(function=function)
+        added.add_argument(
+            "--celery",
+            metavar="VERSION",
+            help="the real Celery, and what the shim calls itself (the first in suites.toml)",
+        )
+        return added
+
+    command(suites, "suites")
+    fetching = command(fetch, "fetch")
+    fetching.add_argument("suites", nargs="*", metavar="SUITE", help="all of them by default")
+    making = command(environments, "env")
+    making.add_argument("--on", choices=SIDES, help="only this one")
+    making.add_argument(
+        "--pin", action="store_true", help="take the newest packages and write constraints.txt"
+    )
+    add_run(command(run, "run"))
+    return top
+
+
+def add_run(running: argparse.ArgumentParser) -> None:
+    add = running.add_argument
+    add("suite", metavar="SUITE", help="see `python -m compat suites`")
+    add("tests", nargs="*", metavar="TEST", help="files or single tests, all by default")
+    add("--on", choices=SIDES, default=SHIM, help="the shim (default) or the real Celery")
+    add("--broker", choices=tuple(BROKERS), help="for suites with services of their choice")
+    add("--backend", choices=tuple(BACKENDS), help="likewise")
+    add("-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's -k")
+    add("-n", dest="processes", type=int, default=1, metavar="COUNT", help="pytest processes")
+    add("--seconds", type=float, metavar="SECONDS", help="the time limit of every test")
+    add("--fresh", action="store_true", help="do not go on with an interrupted run")
+    add("--checkout", type=Path, metavar="PATH", help="take the tests from here, not from a sdist")
+
+
+def main(arguments: list[str]) -> int:
+    parsed = parser().parse_args(arguments)
+    try:
+        status: int = parsed.function(Tool(parsed))
+    except Problem as problem:
+        print(f"compat: {problem}", file=sys.stderr)
+        return WRONG_CALL
+    except KeyboardInterrupt:
+        print("compat: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    return status

@@ -1,0 +1,305 @@
+"""Runs the tests of a suite to the end, whatever they do.
+
+First they are collected. Then one pytest process, or several beside each other, works through them.
+A test that goes on past its limit, or that takes the process down, costs its process: the result is
+noted and a new process goes on with the next test. Everything is noted at once in a journal, so a
+run that is interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .problems import Problem
+from .results import BAD, CRASHED, ERROR, HUNG, PASSED, SKIPPED, Result, by_file
+from .session import Command, Session, describe_end
+
+START_SECONDS = 300.0
+"""For imports and collection, on a machine that is busy."""
+LOOK_SECONDS = 0.1
+FEW = 20
+"""Tests that are run again when they fail. More that fail are no accident."""
+PYTEST = ["-p", "compat.recorder", "-p", "no:cacheprovider", "-p", "no:randomly"]
+PYTEST += ["--rootdir=.", "--tb=short", "--color=no", "-q"]
+
+
+class Journal:
+    """What a run has found so far, on disk line by line."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self._path = path
+        self._key = key
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, Result]:
+        """What an interrupted run of the same kind left; nothing if there is none."""
+        if not self._path.exists():
+            return {}
+        lines = self._path.read_text().splitlines()
+        if not lines or lines[0] != self._key:
+            return {}
+        found: dict[str, Result] = {}
+        for line in lines[1:]:
+            try:
+                test, said = json.loads(line)
+            except ValueError:
+                break  # the line that it was writing
+            found[test] = Result(**said)
+        return found
+
+    def begin(self, found: Mapping[str, Result]) -> None:
+        self._path.write_text(f"{self._key}\n")
+        for test, result in found.items():
+            self.add(test, result)
+
+    def add(self, test: str, result: Result) -> None:
+        with self._lock, self._path.open("a") as journal:
+            journal.write(json.dumps([test, asdict(result)]) + "\n")
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+@dataclass
+class Collected:
+    """What pytest found in a suite."""
+
+    tests: list[str] = field(default_factory=list)
+    errors: dict[str, Result] = field(default_factory=dict)
+    """Modules that could not be collected, and those that leave themselves out."""
+
+
+@dataclass
+class Plan:
+    """How one run is done."""
+
+    command: Command
+    tests: Sequence[str]
+    """Files and folders, as pytest takes them."""
+    arguments: Sequence[str]
+    keyword: str
+    work: Path
+    logs: Path
+    limit: Callable[[str], float]
+    """The seconds that a test may take."""
+    processes: int = 1
+
+
+class Runner:
+    """Carries out a plan. `told` hears of every result as it comes, from several threads."""
+
+    def __init__(self, plan: Plan, told: Callable[[str, Result], None]) -> None:
+        self._plan = plan
+        self._told = told
+        self._stopping = threading.Event()
+
+    def collect(self) -> Collected:
+        """Raises `Problem` when pytest does not get as far as that."""
+        plan = self._plan
+        arguments = [*PYTEST, *plan.arguments, "--collect-only"]
+        if plan.keyword:
+            arguments += ["-k", plan.keyword]
+        log = plan.logs / "collect.log"
+        log.unlink(missing_ok=True)
+        session = Session(plan.command, [*arguments, *plan.tests], work=plan.work, log=log)
+        found, reason = Collected(), ""
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not (reason or session.has_ended):
+                self._hear_collected(session.read(LOOK_SECONDS), found)
+                if time.monotonic() > deadline:
+                    reason = f"collecting took longer than {START_SECONDS:.0f} s"
+            self._hear_collected(session.read(0), found)
+        finally:
+            session.kill()
+        if not found.tests and not found.errors:
+            nothing = 5  # pytest's status for no tests
+            if session.status == nothing:
+                return found
+            message = reason or last_line(log)
+            detail = log.read_text(errors="replace")[-4000:]
+            found.errors = {each: Result(ERROR, 0, message, detail) for each in plan.tests}
+        return found
+
+    def _hear_collected(self, events: Iterable[Mapping[str, Any]], found: Collected) -> None:
+        for event in events:
+            if event["event"] == "collected":
+                found.tests = event["ids"]
+            elif event["event"] == "error":
+                result = Result(ERROR, 0, event["message"], event["detail"])
+                found.errors[event["id"]] = result
+            elif event["event"] == "left out":
+                found.errors[event["id"]] = Result(SKIPPED, 0, event["message"])
+
+    def run(self, tests: Sequence[str], weights: Mapping[str, float]) -> None:
+        """Run them all; what is interrupted, by Ctrl-C or a failure here, ends its processes."""
+        shares = divide(tests, self._plan.processes, weights)
+        threads = []
+        failures: list[BaseException] = []
+
+        def work(number: int, share: Sequence[str]) -> None:
+            try:
+                self._run_share(number, share)
+            except BaseException as error:  # the thread that waits raises it
+                failures.append(error)
+                self._stopping.set()
+
+        for number, share in enumerate(shares):
+            thread = threading.Thread(target=work, args=(number, share))
+            thread.start()
+            threads.append(thread)
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            self._stopping.set()
+            for thread in threads:
+                thread.join()
+            raise
+        if failures:
+            raise failures[0]
+
+    def _run_share(self, number: int, share: Sequence[str]) -> None:
+        remaining = list(share)
+        while remaining and not self._stopping.is_set():
+            finished = self._run_process(number, remaining)
+            if not finished and not self._stopping.is_set():
+                # A process that does nothing at all would do so again.
+                message = last_line(self._plan.logs / f"process-{number}.log")
+                for test in remaining:
+                    self._told(test, Result(ERROR, 0, f"not run: {message}"))
+                return
+            remaining = [test for test in remaining if test not in finished]
+
+    def _run_process(self, number: int, tests: Sequence[str]) -> set[str]:
+        """Run until the end, or the first test that hangs or crashes; what is finished then."""
+        plan = self._plan
+        session = Session(
+            plan.command,
+            [*PYTEST, *plan.arguments, *by_file(tests)],
+            work=plan.work,
+            log=plan.logs / f"process-{number}.log",
+            selected=tests,
+        )
+        follower = Follower(plan.limit, self._told)
+        try:
+            while not session.has_ended and not self._stopping.is_set():
+                follower.hear(session.read(LOOK_SECONDS))
+                if follower.is_late():
+                    follower.give_up(session.stacks())
+                    break
+            else:
+                follower.hear(session.read(0))
+                if not self._stopping.is_set():
+                    follower.end(describe_end(session.status))
+        finally:
+            session.kill()
+        return follower.finished
+
+    def again(self, tests: Iterable[str], found: Mapping[str, Result]) -> None:
+        """Run once more, each by itself, what failed; what passes now is flaky."""
+
+        def hear(test: str, result: Result) -> None:
+            if result.outcome == PASSED:
+                first = found[test]
+                flaky = Result(PASSED, result.seconds, first.message, first.detail, flaky=True)
+                told(test, flaky)
+
+        told, self._told = self._told, hear
+        try:
+            for test in tests:
+                if not self._stopping.is_set():
+                    self._run_process(0, [test])
+        finally:
+            self._told = told
+
+
+class Follower:
+    """Follows one pytest process: which test runs, since when, and how the others have ended."""
+
+    def __init__(self, limit: Callable[[str], float], told: Callable[[str, Result], None]) -> None:
+        self._limit = limit
+        self._told = told
+        self.finished: set[str] = set()
+        self._running: str | None = None
+        self._last: str | None = None
+        self._since = time.monotonic()
+
+    def hear(self, events: Iterable[Mapping[str, Any]]) -> None:
+        for event in events:
+            self._since = time.monotonic()
+            if event["event"] == "start":
+                self._running = event["id"]
+            elif event["event"] == "done":
+                self._running, self._last = None, event["id"]
+                flaky = event["reruns"] > 0 and event["outcome"] == PASSED
+                result = Result(
+                    event["outcome"], event["seconds"], event["message"], event["detail"], flaky
+                )
+                self._finish(event["id"], result)
+
+    def is_late(self) -> bool:
+        return time.monotonic() - self._since > self._allowed()
+
+    def _allowed(self) -> float:
+        if self._running is not None:
+            return self._limit(self._running)
+        # Between two tests, what the last one has set up for its module is taken down.
+        return START_SECONDS if self._last is None else self._limit(self._last)
+
+    def give_up(self, stacks: str) -> None:
+        if self._running is not None:
+            message = f"still running after {self._allowed():.0f} s"
+            self._finish(self._running, Result(HUNG, self._allowed(), message, stacks))
+
+    def end(self, how: str) -> None:
+        """The process is gone by itself: it should have run no test any more."""
+        if self._running is not None:
+            seconds = time.monotonic() - self._since
+            self._finish(
+                self._running, Result(CRASHED, round(seconds, 3), f"{how} during the test")
+            )
+
+    def _finish(self, test: str, result: Result) -> None:
+        self.finished.add(test)
+        self._told(test, result)
+
+
+def divide(tests: Sequence[str], count: int, weights: Mapping[str, float]) -> list[list[str]]:
+    """Shares of about the same weight; a file stays together, and tests keep their order."""
+    files = by_file(tests)
+    heavy_first = sorted(files, key=lambda file: -sum(weights.get(t, 0.1) for t in files[file]))
+    loads = [0.0] * count
+    owner: dict[str, int] = {}
+    for file in heavy_first:
+        least = loads.index(min(loads))
+        owner[file] = least
+        loads[least] += sum(weights.get(test, 0.1) for test in files[file])
+    shares = [[t for t in tests if owner[t.partition("::")[0]] == each] for each in range(count)]
+    return [share for share in shares if share]
+
+
+def last_line(log: Path) -> str:
+    """What a process said last; pytest quotes the error that counts with an E."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    lines = [line for line in lines if line]
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return (errors or lines or ["it said nothing"])[-1][:300]
+
+
+def suspects(found: Mapping[str, Result], tests: Iterable[str]) -> list[str]:
+    """What is worth running again: nothing when too much has failed."""
+    failing = [test for test in tests if test in found and found[test].outcome in BAD]
+    return failing if len(failing) <= FEW else []
+
+
+def positive(number: int) -> int:
+    if number < 1:
+        raise Problem("-n takes a number from 1")
+    return number
