@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from . import work
+from . import expectations, revise, work
+from .baselines import baseline
 from .catalog import CELERY, Catalog, Suite, read_catalog
 from .environments import SHIM, SIDES, Environment, ensure, pin
 from .fetch import sdist
 from .places import short
 from .problems import Problem
-from .results import Run
+from .results import PASSED, Run
 from .runner import positive
 from .screen import Screen
 from .servers import BACKENDS, BROKERS
+from .verdict import Case, Verdict, compare
 
+SHOWN = 20
+"""Lines of one kind."""
 OK, DIFFERS, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 EPILOG = """\
 examples:
@@ -79,15 +83,82 @@ def environments(tool: Tool) -> int:
 
 def run(tool: Tool) -> int:
     """Run a suite, or a part of it."""
-    request = request_from(tool, tool.catalog.suite(tool.arguments.suite))
-    pair = request.pair
-    baseline = None
-    if request.environment.side == SHIM:
-        baseline = work.last_run(request.suite.name, pair, work.baseline_environment(request))
+    return carry_out(tool, request_from(tool, tool.catalog.suite(tool.arguments.suite)))
+
+
+def carry_out(tool: Tool, request: work.Request) -> int:
+    """Run, show and judge; the exit status."""
     screen = Screen(tool.console, f"{request.suite.name} on {request.environment.side}")
-    found = work.carry_out(request, tool.catalog, screen, baseline=baseline)
+    if request.environment.side == CELERY:
+        found = work.carry_out(request, tool.catalog, screen)
+        show(tool.console, request, found)
+        return DIFFERS if found.bad() else OK
+    name, pair = request.suite.name, request.pair
+    expected = expectations.Expectations(expectations.read(name), pair)
+    known = baseline(name, pair, work.baseline_environment(request))
+
+    def may_fail(test: str) -> bool:
+        passes = known is not None and known.outcome(test) == PASSED
+        return not passes or expected.of(test) is not None
+
+    found = work.carry_out(request, tool.catalog, screen, baseline=known, expected=may_fail)
     show(tool.console, request, found)
-    return DIFFERS if found.bad() else OK
+    if known is None:
+        tool.console.print(f"[yellow]nothing to compare with:[/yellow] run {name} --on celery")
+        return DIFFERS if found.bad() else OK
+    verdict = compare(found, known, expected, whole=request.is_whole)
+    return show_verdict(tool.console, request, verdict)
+
+
+def show_verdict(console: Console, request: work.Request, verdict: Verdict) -> int:
+    """What nobody expected; the exit status."""
+    show_cases(console, "fails unexpectedly", verdict.unexpected_failures)
+    show_cases(console, "passes unexpectedly", verdict.unexpected_passes)
+    for pattern in verdict.stale:
+        console.print(f"[red]expected, but there is no such test:[/red] {escape(pattern)}")
+    classes = "".join(f", {count} {kind}" for kind, count in verdict.by_class().most_common())
+    console.print(
+        f"[bold]shim {verdict.shim} / Celery {verdict.celery} / collected {verdict.collected}"
+        f"[/bold]{classes}",
+        highlight=False,
+    )
+    if verdict.is_as_expected:
+        return OK
+    if request.is_whole:
+        hint = f"python -m compat expect {request.suite.name}"
+        console.print(f"[dim]`{hint}` writes what is so into the expectations[/dim]")
+    return DIFFERS
+
+
+def show_cases(console: Console, what: str, cases: Sequence[Case]) -> None:
+    for case in cases[:SHOWN]:
+        message = f" ({case.result.message})" if case.result.message else ""
+        line = f"[red]{what}:[/red] {escape(case.test)}[dim]{escape(message)}[/dim]"
+        console.print(line, highlight=False)
+    if len(cases) > SHOWN:
+        console.print(f"[red]{what}:[/red] {len(cases) - SHOWN} more")
+
+
+def expect(tool: Tool) -> int:
+    """Bring the expectations of a suite up to date with its last run on the shim."""
+    suite = tool.catalog.suite(tool.arguments.suite)
+    entries = expectations.read(suite.name)
+    judged = {}
+    for pair in suite.pairs or ("",):
+        found = work.last_run(suite.name, pair, tool.environment(SHIM))
+        known = baseline(suite.name, pair, tool.environment(CELERY))
+        if found is not None and known is not None:
+            verdict = compare(found, known, expectations.Expectations(entries, pair))
+            judged[pair] = verdict, known
+    if not judged:
+        raise Problem(f"{suite.name} has not been run to its end on both sides yet")
+    written = revise.revised(entries, judged, suite.pairs)
+    path = expectations.write(suite.name, written)
+    added = sum(len(verdict.unexpected_failures) for verdict, _ in judged.values())
+    dropped = sum(len(verdict.unexpected_passes) for verdict, _ in judged.values())
+    said = f"{added} tests added, {dropped} dropped, {len(written)} entries"
+    tool.console.print(f"{short(path)}: {said}", highlight=False)
+    return OK
 
 
 def request_from(tool: Tool, suite: Suite) -> work.Request:
@@ -173,6 +244,7 @@ def parser() -> argparse.ArgumentParser:
         "--pin", action="store_true", help="take the newest packages and write constraints.txt"
     )
     add_run(command(run, "run"))
+    command(expect, "expect").add_argument("suite", metavar="SUITE")
     return top
 
 

@@ -59,6 +59,10 @@ class Run:
     def passed(self) -> set[str]:
         return {test for test, result in self.results.items() if result.outcome == PASSED}
 
+    def outcome(self, test: str) -> str:
+        """Empty where there is no such test."""
+        return self.results[test].outcome if test in self.results else ""
+
     def bad(self) -> list[str]:
         return [test for test, result in self.results.items() if result.outcome in BAD]
 
