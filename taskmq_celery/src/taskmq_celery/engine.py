@@ -26,7 +26,15 @@ from .config import native_config
 from .lifecycle import run_job
 from .message import waits_longer
 
-__all__ = ["CeleryJob", "close_engine", "engine_for", "job_named", "register_task", "translated"]
+__all__ = [
+    "CeleryJob",
+    "close_engine",
+    "engine_for",
+    "job_named",
+    "purge",
+    "register_task",
+    "translated",
+]
 
 
 logger = logging.getLogger("celery.worker.request")
@@ -136,6 +144,13 @@ def register_task(app: Any, name: str) -> None:
         return
     for engine in (app._engine.engine, *app._engine.workers):
         engine.add_job(name)
+
+
+def purge(app: Any, queues: Sequence[str]) -> int:
+    """Delete what waits in these queues; how many jobs there were."""
+    with translated():
+        transport = engine_for(app).transport
+        return sum(transport.purge(queue) for queue in queues)
 
 
 def job_named(app: Any, engine: taskmq.App, name: str) -> taskmq.Task[..., Any]:

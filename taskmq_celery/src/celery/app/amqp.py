@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from kombu import pools
+from kombu.connection import Connection
 from kombu.entity import Exchange, Queue
+from kombu.messaging import Consumer, Producer
 
 from celery.utils.nodenames import anon_nodename
 from celery.utils.time import maybe_iso8601
@@ -131,9 +135,15 @@ class AMQP:
     header_options: ClassVar[frozenset[str]]
     """The options of a call that become headers of the message."""
 
+    Connection = Connection
+    BrokerConnection = Connection
+    Consumer = Consumer
+    Producer = Producer
+
     def __init__(self, app: Celery) -> None:
         self.app = app
         self._routed: tuple[int, routes.Router] | None = None
+        self._producer_pool: tuple[int, Any] | None = None
 
     @cached_property
     def queues(self) -> Queues:
@@ -176,6 +186,39 @@ class AMQP:
     def flush_routes(self) -> None:
         """Read ``task_routes`` again."""
         self._routed = None
+
+    # -- kombu -------------------------------------------------------------------------------
+
+    def TaskConsumer(  # noqa: N802  # Celery's name
+        self, channel: Any, queues: Any = None, accept: Any = None, **kw: Any
+    ) -> Any:
+        """A consumer of messages from the app's queues, or from these."""
+        wanted = self.app.conf.accept_content if accept is None else accept
+        chosen = queues or list(self.queues.consume_from.values())
+        make: Any = self.Consumer
+        return make(channel, accept=wanted, queues=chosen, **kw)
+
+    @property
+    def producer_pool(self) -> Any:
+        """Producers on the connections of ``app.pool``. A forked child has its own."""
+        if self._producer_pool is None or self._producer_pool[0] != os.getpid():
+            producers: Any = pools.producers
+            made = producers[self.app.connection_for_write()]
+            made.limit = self.app.pool.limit
+            self._producer_pool = os.getpid(), made
+        return self._producer_pool[1]
+
+    publisher_pool = producer_pool
+
+    def connection_pool(self, limit: int | None) -> Any:
+        """Connections for publishing, at most so many at once."""
+        connections: Any = pools.connections
+        pools.set_limit(limit)
+        return connections[self.app.connection_for_write()]
+
+    def forget_producers(self) -> None:
+        """Make `producer_pool` anew when it is used next."""
+        self._producer_pool = None
 
     # -- messages ----------------------------------------------------------------------------
 

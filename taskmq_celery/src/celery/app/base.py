@@ -34,6 +34,7 @@ from celery.utils.time import timezone
 from .annotations import prepare as prepare_annotations
 from .autoretry import add_autoretry_behaviour
 from .configuration import Configured
+from .connections import Connected
 from .registry import TaskRegistry
 from .task import Header
 from .utils import Settings, appstr
@@ -44,12 +45,11 @@ if TYPE_CHECKING:
     from celery.result import AsyncResult
 
     from . import task as tasks_module
-    from .amqp import AMQP
 
 __all__ = ("Celery",)
 
 
-class Celery(Configured):
+class Celery(Configured, Connected):
     """An application: its configuration, its tasks, and how to call and run them.
 
     >>> app = Celery("proj", broker="sqlite:///jobs.db", backend="rpc://", include=["proj.tasks"])
@@ -61,9 +61,8 @@ class Celery(Configured):
     ``finalize()`` is a ``RuntimeError``.
     """
 
-    amqp_cls = "celery.app.amqp:AMQP"
     backend_cls: Any = None
-    control_cls: Any = None
+    control_cls: Any = "celery.app.control:Control"
     events_cls: Any = None
     loader_cls: Any = None
     log_cls = "celery.app.log:Logging"
@@ -118,6 +117,7 @@ class Celery(Configured):
         self._discoveries: list[Callable[[], None]] = []
         self._tasks = self._registry(tasks)
         self._engine: Any = None
+        self._pool = None
         self._backend_cache: tuple[Any, Any] | None = None
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
@@ -169,9 +169,10 @@ class Celery(Configured):
         _state.set_default_app(self)
 
     def close(self) -> None:
-        """Release the connection to the store; the next use opens it again."""
+        """Release the connections to store and broker; the next use opens them again."""
         if self._engine is not None:
             symbol_by_name("taskmq_celery.engine:close_engine")(self)
+        self._close_pool()
         _deregister_app(self)
 
     def __enter__(self) -> Celery:
@@ -361,18 +362,7 @@ class Celery(Configured):
         """Whether the app's time zone is UTC."""
         return self.timezone == timezone.utc
 
-    def either(self, default_key: str, *defaults: Any) -> Any:
-        """The first of ``defaults`` that is not ``None``, else the setting."""
-        given = next((value for value in defaults if value is not None), None)
-        return self.conf[default_key] if given is None else given
-
     # -- calling tasks -----------------------------------------------------------------------
-
-    @cached_property
-    def amqp(self) -> AMQP:
-        """Queues, routes and messages."""
-        made: AMQP = symbol_by_name(self.amqp_cls)(app=self)
-        return made
 
     def send_task(  # Celery's signature
         self,
@@ -462,6 +452,21 @@ class Celery(Configured):
         """The result class, bound to this app."""
         return self.subclass_with_self("celery.result:AsyncResult")
 
+    @cached_property
+    def ResultSet(self) -> Any:  # noqa: N802  # Celery's name
+        """The class of several results, bound to this app."""
+        return self.subclass_with_self("celery.result:ResultSet")
+
+    @cached_property
+    def GroupResult(self) -> Any:  # noqa: N802  # Celery's name
+        """The class of a group's result, bound to this app."""
+        return self.subclass_with_self("celery.result:GroupResult")
+
+    @cached_property
+    def control(self) -> Any:
+        """Remote control: see `celery.app.control`."""
+        return symbol_by_name(self.control_cls)(app=self)
+
     @property
     def backend(self) -> Backend:
         """Where results are: the engine's store, or `DisabledBackend` if none is configured."""
@@ -543,6 +548,7 @@ class Celery(Configured):
 
 
 App = Celery  # its name in old programs
+PendingConfiguration = Settings  # for Celery, what `conf` is until it has been read
 
 
 def _shared_with(

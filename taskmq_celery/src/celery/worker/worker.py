@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery import concurrency, signals
@@ -176,6 +178,11 @@ class WorkController:
                 signals.worker_process_shutdown.send(
                     sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
                 )
+            self.on_end()
+
+    def on_end(self) -> None:
+        """Nothing runs any more: close the store."""
+        if self._engine is not None:
             self._engine.close()
 
     def _plan(self) -> WorkerPlan:
@@ -204,6 +211,19 @@ class WorkController:
             "max_memory_per_child": int(kibibytes) * 1024 if kibibytes else None,
             "autoscale": (max(1, int(least)), int(most)) if most else None,
         }
+
+    def reload(
+        self,
+        modules: Sequence[str] | None = None,
+        reload: bool = False,
+        reloader: Callable[..., Any] | None = None,
+    ) -> None:
+        """Import modules with tasks: the configured ones, or these; ``reload``: once more."""
+        for module in self.app.loader.task_modules if modules is None else modules:
+            if reload and module in sys.modules:
+                (reloader or importlib.reload)(sys.modules[module])
+            else:
+                self.app.loader.import_from_cwd(module)
 
     def stop(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
         """Finish what runs and stop. Returns at once; safe in a signal handler."""

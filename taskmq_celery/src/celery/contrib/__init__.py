@@ -1,0 +1,1 @@
+"""What is not needed to run tasks: test fixtures, abortable tasks, a debugger, migrations."""
