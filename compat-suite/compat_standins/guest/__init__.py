@@ -1,0 +1,1 @@
+"""What Python programs in a container see in place of the machine's own."""
