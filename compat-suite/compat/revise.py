@@ -50,7 +50,7 @@ def revised_for(
 ) -> list[Expectation]:
     """The same for one pair, all of whose entries these are."""
     tests = baseline.passed()
-    asked = [Expectations([entry]) for entry in entries]
+    asked = [Expectations([replace(entry, pairs=())]) for entry in entries]
     wanted: dict[int, list[str]] = {}
     new: list[Case] = []
     for case in verdict.failing:

@@ -9,6 +9,7 @@ run that is interrupted goes on where it was.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ START_SECONDS = 300.0
 LOOK_SECONDS = 0.1
 FEW = 20
 """Tests that are run again when they fail. More that fail are no accident."""
+ERROR_LINE = re.compile(r"(?:\b[Ee]rror|Error|Exception|Exit): ")
 PYTEST = ["-p", "compat.recorder", "-p", "no:cacheprovider", "-p", "no:randomly"]
 PYTEST += ["--rootdir=.", "--tb=short", "--color=no", "-q"]
 
@@ -286,10 +288,11 @@ def divide(tests: Sequence[str], count: int, weights: Mapping[str, float]) -> li
 
 
 def last_line(log: Path) -> str:
-    """What a process said last; pytest quotes the error that counts with an E."""
+    """The last error that a process told of; pytest quotes with an E the one that counts."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     lines = [line for line in lines if line]
     errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    errors = errors or [line for line in lines if ERROR_LINE.search(line)]
     return (errors or lines or ["it said nothing"])[-1][:300]
 
 
