@@ -50,6 +50,7 @@ WORDS = {
     "weighted_turns": "queues take turns by weight",
     "dependencies": "jobs wait for other jobs",
     "workflows": "conditions, growing and delegating in workflows",
+    "workflow_pauses": "workflows can be paused",
     "wakeups": "who waits is woken: no polling",
     "limits": "rate and concurrency limits over all workers",
     "capacity": "queues of a limited length",

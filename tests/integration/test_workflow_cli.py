@@ -228,6 +228,48 @@ def test_cancel(run: Run) -> None:
     assert "REVOKED" in run("list").out
 
 
+def test_pause_and_resume(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    flow = submitted()
+    paused = run("pause", flow.id, "--reason", "wrong prices")
+    assert paused.out == (
+        f"workflow {flow.id} is paused; to go on: taskmq workflow resume {flow.id}\n"
+    )
+    assert f"workflow {flow.id} was paused by " in run("pause", flow.id).out
+    work()
+    assert run("list").out.splitlines()[1].split()[-1] == "PAUSED"
+    shown = run("show", flow.id).out
+    assert "(wrong prices)" in shown
+    assert "0 of 2 jobs (1 queued, 1 waiting)" in shown
+    assert main(["inspect", flow.plan.nodes[0].id]) == 0
+    assert f"(wrong prices); to go on: taskmq workflow resume {flow.id}" in capsys.readouterr().out
+    assert main(["status"]) == 0
+    status = capsys.readouterr().out
+    assert "Paused workflows\n  WORKFLOW                    BY" in status
+    assert main(["status", "--json"]) == 0
+    (pause,) = json.loads(capsys.readouterr().out)["paused_workflows"]
+    assert (pause["workflow"], pause["reason"]) == (flow.id, "wrong prices")
+    assert run("resume", flow.id).out == f"workflow {flow.id} goes on\n"
+    work()
+    assert flow.status().state.value == "SUCCEEDED"
+    for command, message in (("resume", "is not paused"), ("pause", "has ended")):
+        ran = run(command, flow.id)
+        assert (ran.code, ran.err) == (1, f"taskmq: error: workflow {flow.id} {message}\n")
+
+
+def test_a_watch_goes_on_while_it_is_paused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = submitted()
+    flow.pause()
+
+    def pass_the_time(_: float) -> None:
+        flow.resume()
+        work()
+
+    monkeypatch.setattr("taskmq.cli.workflow.time.sleep", pass_the_time)
+    shown = run("show", flow.id, "--watch")
+    assert "PAUSED" in shown.out
+    assert shown.out.rstrip().splitlines()[-1].split()[:2] == ["last", "SUCCEEDED"]
+
+
 def test_retry(run: Run) -> None:
     flow = submitted(fails=True)
     work()

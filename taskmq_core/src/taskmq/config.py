@@ -51,6 +51,7 @@ CAPABILITIES = (
     "weighted_turns",
     "dependencies",
     "workflows",
+    "workflow_pauses",
     "wakeups",
     "limits",
     "capacity",

@@ -1,4 +1,4 @@
-"""Control that is stored: paused queues, and jobs that are revoked by what they are."""
+"""Control that is stored: pauses, and jobs that are revoked by what they are."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import socket
 import msgspec
 
 from .errors import ConfigError
-from .records import JobFilter
+from .records import JobFilter, PausedWorkflow
 from .states import TERMINAL, JobState
-from .transport import JobStore
+from .transport import JobStore, Transport
 
-__all__ = ["revoke_where", "whoami"]
+__all__ = ["paused_workflows", "revoke_where", "whoami"]
 
 BATCH = 500
 MOST_RUNNING = 1_000_000
@@ -28,6 +28,11 @@ def whoami() -> str:
     except (KeyError, OSError):  # in a container, say
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
+
+
+def paused_workflows(store: Transport) -> list[PausedWorkflow]:
+    """Every paused workflow, by id; none where a store cannot pause any."""
+    return store.paused_workflows() if store.capabilities.workflow_pauses else []
 
 
 def revoke_where(

@@ -17,7 +17,7 @@ from .transport import Capabilities
 if TYPE_CHECKING:
     from .tasks import Task
 
-__all__ = ["refuse_growth", "refuse_jobs", "refuse_program", "refuse_required"]
+__all__ = ["refuse_growth", "refuse_jobs", "refuse_pause", "refuse_program", "refuse_required"]
 
 ADVICE = {
     "durable": "it forgets its jobs with its process",
@@ -27,6 +27,7 @@ ADVICE = {
     "weighted_turns": "it gives queues no turns by weight",
     "dependencies": "jobs cannot wait for others there",
     "workflows": "workflows have no conditions and cannot grow there",
+    "workflow_pauses": "a workflow cannot be paused there",
     "wakeups": "it is polled",
     "limits": "it keeps no rate or concurrency limits",
     "capacity": "it keeps queues to no capacity",
@@ -65,6 +66,11 @@ def refuse_jobs(batch: Sequence[Sealed], store: str, has: Capabilities) -> None:
 def refuse_growth(store: str, has: Capabilities) -> None:
     """Raises `ConfigError` where a job cannot add others to its workflow."""
     _refuse([("a task replaces or extends itself", "workflows")], store, has)
+
+
+def refuse_pause(store: str, has: Capabilities) -> None:
+    """Raises `ConfigError` where a workflow cannot be paused."""
+    _refuse([("a workflow is to be paused", "workflow_pauses")], store, has)
 
 
 def _of_tasks(tasks: Iterable[Task[..., object]]) -> Iterator[Need]:

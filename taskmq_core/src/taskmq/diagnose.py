@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .checks import nearest
-from .records import Held, JobRecord, PausedQueue, QueueStats, WorkerRecord
+from .records import Held, JobRecord, PausedQueue, PausedWorkflow, QueueStats, WorkerRecord
 from .states import JobState
 
 __all__ = ["Finding", "Situation", "diagnose", "in_words"]
@@ -29,6 +29,7 @@ class Situation:
     queues: Sequence[QueueStats] = ()
     dependencies: Mapping[str, JobRecord | None] = field(default_factory=dict)
     paused: Sequence[PausedQueue] = ()
+    paused_workflows: Sequence[PausedWorkflow] = ()
 
     def live(self) -> list[WorkerRecord]:
         return [worker for worker in self.workers if not worker.is_stale(self.now)]
@@ -75,6 +76,8 @@ def _queued(job: JobRecord, situation: Situation) -> list[Finding]:
         text = f"it expired {in_words(now - job.expires_at)} ago and will never run; "
         return [Finding("expired", f"{text}the next look at its queue takes it out")]
     findings = [_paused(pause, now) for pause in situation.paused if pause.queue == job.queue]
+    stopped = (pause for pause in situation.paused_workflows if pause.workflow == job.workflow)
+    findings += [_workflow_paused(pause, now) for pause in stopped]
     if job.held is not None:
         findings.append(_held(job.held))
     elif job.parked_reason is not None:
@@ -91,6 +94,13 @@ def _paused(pause: PausedQueue, now: float) -> Finding:
     why = f" ({_first_line(pause.reason)})" if pause.reason else ""
     text = f"its queue {pause.queue!r} was paused by {pause.by} {in_words(now - pause.paused_at)}"
     return Finding("paused", f"{text} ago{why}; to go on: taskmq resume {pause.queue}")
+
+
+def _workflow_paused(pause: PausedWorkflow, now: float) -> Finding:
+    why = f" ({_first_line(pause.reason)})" if pause.reason else ""
+    text = f"its workflow was paused by {pause.by} {in_words(now - pause.paused_at)} ago{why}"
+    go_on = f"to go on: taskmq workflow resume {pause.workflow}"
+    return Finding("workflow_paused", f"{text}; {go_on}")
 
 
 def _held(held: Held) -> Finding:

@@ -177,6 +177,16 @@ class PausedQueue(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class PausedWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow of which nothing more is begun, and who wanted that."""
+
+    workflow: str
+    by: str
+    """For people; the handle and the command line say ``user@host``."""
+    paused_at: float
+    reason: str = ""
+
+
 class ProcessMark(msgspec.Struct, frozen=True, kw_only=True):
     """What tells a process from every other one that ever had its number. Two marks with the same
     ``boot`` and ``namespaces`` are of processes that can see each other."""

@@ -71,6 +71,10 @@ Details that all stores decide alike:
 * *Pauses.* A paused queue is like one whose quota is 0: nothing of it is reserved, and it leaves
   nothing waiting. All else goes on: jobs are stored, settled, extended, revoked, reclaimed and
   expire.
+* *Pausing workflows.* From the step that pauses one, none of its jobs is reserved, whenever and by
+  whomever they are stored: those that are ready are held, as if behind a limit, once they are
+  about to be reserved, and until then count as ready. What leases them goes on. The step that ends
+  the pause gives them their places back. A pause is forgotten with the last job of its workflow.
 * *Turns.* In a queue and priority with an `Envelope.fair`, jobs are reserved by start-time fair
   queueing over its keys; those without one are a key of their own, and those that were there
   before the first come first. A job keeps its turn for life; one that never ran costs its key
@@ -99,6 +103,7 @@ from .records import (
     Loss,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -133,6 +138,7 @@ __all__ = [
     "TransactionalProducer",
     "Transport",
     "WorkerRegistry",
+    "WorkflowControl",
 ]
 
 MAX_YIELDS = 100
@@ -326,6 +332,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Keeps queues to `Sealed.capacity`."""
     fair_turns: bool = True
     """Lets the keys of a queue take turns (`Envelope.fair`)."""
+    workflow_pauses: bool = False
+    """Pauses workflows (`WorkflowControl`)."""
     transactional: bool = False
     """Stores jobs within a transaction of the caller's (`TransactionalProducer`)."""
     limitations: tuple[str, ...] = ()
@@ -513,6 +521,22 @@ class QueueControl(Protocol):
 
 
 @runtime_checkable
+class WorkflowControl(Protocol):
+    """What people decide about a workflow: whether more of it is begun. It is stored."""
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        """Let nobody reserve a job of a workflow. False, and nothing happens, if it is paused
+        already (who, when, why stay), or no job of it is stored."""
+
+    def resume_workflow(self, workflow: str) -> bool:
+        """End a pause, and wake whoever listens to queues with jobs that it held; false if there
+        is none."""
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        """Every paused workflow, by id."""
+
+
+@runtime_checkable
 class Documents(Protocol):
     """Small documents, by kind and name. They outlive every process, if the store does."""
 
@@ -534,6 +558,7 @@ class Transport(
     WorkerRegistry,
     NamedLeases,
     QueueControl,
+    WorkflowControl,
     Documents,
     Protocol,
 ):

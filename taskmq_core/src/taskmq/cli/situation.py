@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from taskmq import App
+from taskmq.control import paused_workflows
 from taskmq.diagnose import Situation
 from taskmq.envelope import load
 from taskmq.errors import MessageError
@@ -16,12 +17,12 @@ def situation_of(app: App, job: JobRecord | None) -> Situation:
     """Read it from the app's store."""
     store = app.transport
     now, workers, queues = app.clock.now(), store.workers(), store.stats()
-    paused = store.paused()
+    paused, stopped = store.paused(), paused_workflows(store)
     if job is None or job.state is not JobState.WAITING:
-        return Situation(now, workers, queues, paused=paused)
+        return Situation(now, workers, queues, paused=paused, paused_workflows=stopped)
     try:
         ids = [dependency.job for dependency in load(job.envelope).after]
     except MessageError:
         ids = []
     dependencies = dict(zip(ids, store.get(ids), strict=True))
-    return Situation(now, workers, queues, dependencies, paused)
+    return Situation(now, workers, queues, dependencies, paused, stopped)

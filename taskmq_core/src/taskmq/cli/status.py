@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from taskmq import App
+from taskmq.control import paused_workflows
 from taskmq.diagnose import in_words
-from taskmq.records import JobFilter
+from taskmq.records import JobFilter, PausedQueue, PausedWorkflow
 from taskmq.urls import without_passwords
 
 from .apps import open_store
@@ -53,6 +54,7 @@ class Snapshot:
         self.workers = store.workers()
         self.queues = store.stats()
         self.paused = store.paused()
+        self.paused_workflows = paused_workflows(store)
         any_parked = any(stats.parked for stats in self.queues)
         self.parked = store.find(JobFilter(parked=True, limit=PARKED_LIMIT)) if any_parked else []
 
@@ -70,6 +72,7 @@ class Snapshot:
                 for reason, task, queue, count in self._parked_groups()
             ],
             "paused": [msgspec.structs.asdict(each) for each in self.paused],
+            "paused_workflows": [msgspec.structs.asdict(each) for each in self.paused_workflows],
         }
 
     def show(self, printer: Printer, *, by_priority: bool) -> None:
@@ -79,6 +82,8 @@ class Snapshot:
         self._show_queues(printer)
         if self.paused:
             self._show_paused(printer)
+        if self.paused_workflows:
+            self._show_paused_workflows(printer)
         if by_priority:
             self._show_priorities(printer)
         if self.parked:
@@ -128,19 +133,22 @@ class Snapshot:
         printer.table(tuple(names), rows)
 
     def _show_paused(self, printer: Printer) -> None:
-        rows = [
-            (
-                each.queue,
-                each.by,
-                f"{in_words(self.now - each.paused_at)} ago",
-                shorten(each.reason, 60),
-            )
-            for each in self.paused
-        ]
+        rows = [(each.queue, *self._who(each)) for each in self.paused]
         printer.line()
         printer.heading("Paused queues")
         printer.table(("QUEUE", "BY", "SINCE", "REASON"), rows)
         printer.line("  to go on: taskmq resume QUEUE")
+
+    def _show_paused_workflows(self, printer: Printer) -> None:
+        rows = [(each.workflow, *self._who(each)) for each in self.paused_workflows]
+        printer.line()
+        printer.heading("Paused workflows")
+        printer.table(("WORKFLOW", "BY", "SINCE", "REASON"), rows)
+        printer.line("  to go on: taskmq workflow resume WORKFLOW")
+
+    def _who(self, pause: PausedQueue | PausedWorkflow) -> tuple[str, str, str]:
+        since = f"{in_words(self.now - pause.paused_at)} ago"
+        return pause.by, since, shorten(pause.reason, 60)
 
     def _show_priorities(self, printer: Printer) -> None:
         rows = [

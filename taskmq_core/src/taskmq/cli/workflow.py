@@ -15,6 +15,7 @@ import msgspec
 
 from taskmq import App, ConfigError
 from taskmq.diagnose import in_words
+from taskmq.records import PausedWorkflow
 from taskmq.workflow import (
     InvalidWorkflow,
     NodeStatus,
@@ -36,6 +37,8 @@ __all__ = [
     "cancel_workflow",
     "draw_workflow",
     "list_workflows",
+    "pause_workflow",
+    "resume_workflow",
     "retry_workflow",
     "show_workflow",
     "submit_workflow",
@@ -44,6 +47,7 @@ __all__ = [
 DRAW = {"mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
 STYLES = {
     WorkflowState.FAILED: "red",
+    WorkflowState.PAUSED: "yellow",
     WorkflowState.REVOKED: "yellow",
     WorkflowState.SUCCEEDED: "green",
 }
@@ -88,7 +92,7 @@ def show_workflow(arguments: argparse.Namespace) -> int:
         while True:
             status = run.status()
             screen.show(status)
-            if status.state is not WorkflowState.RUNNING:
+            if status.state not in (WorkflowState.RUNNING, WorkflowState.PAUSED):
                 return Exit.OK
             time.sleep(arguments.watch)
 
@@ -131,6 +135,33 @@ def cancel_workflow(arguments: argparse.Namespace) -> int:
         "this takes jobs out for good",
     )
     Printer().line(f"{counted(run.cancel(terminate=arguments.terminate), 'job')} revoked")
+    return Exit.OK
+
+
+def pause_workflow(arguments: argparse.Namespace) -> int:
+    """Let nothing more of it be begun."""
+    app, printer = open_store(arguments), Printer()
+    run = Workflows(app).get(arguments.workflow)
+    if run.is_finished():
+        raise CommandFailed(f"workflow {run.id} has ended")
+    if run.pause(reason=arguments.reason):
+        printer.line(f"workflow {run.id} is paused; to go on: taskmq workflow resume {run.id}")
+        return Exit.OK
+    pause = run.status().paused
+    if pause is None:
+        raise CommandFailed(f"workflow {run.id} has ended")
+    ago = in_words(app.clock.now() - pause.paused_at)
+    printer.line(f"workflow {run.id} was paused by {pause.by} {ago} ago")
+    return Exit.OK
+
+
+def resume_workflow(arguments: argparse.Namespace) -> int:
+    """End a pause."""
+    app = open_store(arguments)
+    run = Workflows(app).get(arguments.workflow)
+    if not run.resume():
+        raise CommandFailed(f"workflow {run.id} is not paused")
+    Printer().line(f"workflow {run.id} goes on")
     return Exit.OK
 
 
@@ -198,6 +229,7 @@ def _print(
             "state": _styled(printer, status.state),
             "done": f"{status.done:,} of {status.total:,} jobs ({_counts(status.counts)})",
             "submitted": f"{in_words(now - status.created_at)} ago",
+            "paused": "" if status.paused is None else _pause(status.paused, now),
             "took": "" if ended is None else in_words(ended - status.created_at),
             "critical path": _path(status),
         }
@@ -207,6 +239,11 @@ def _print(
     printer.table(("NODE", "STATE", "ATTEMPT", "WAITED", "RAN", "ADDED", "ERROR"), rows)
     if len(status.nodes) > limit:
         printer.line(f"  (the first {limit} of {len(status.nodes):,}; --limit shows more)")
+
+
+def _pause(pause: PausedWorkflow, now: float) -> str:
+    why = f" ({shorten(pause.reason, 60)})" if pause.reason else ""
+    return f"by {pause.by} {in_words(now - pause.paused_at)} ago{why}"
 
 
 def _row(node: NodeStatus, now: float) -> tuple[object, ...]:

@@ -82,6 +82,23 @@ def add_workflow_commands(
     cancel.add_argument("workflow", metavar="ID")
     cancel.add_argument("--terminate", action="store_true", help="end what runs by force")
     cancel.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    pause = add(
+        actions,
+        "pause",
+        workflow.pause_workflow,
+        "let nothing more of a workflow be begun",
+        "taskmq workflow pause 01HF7YAT00P1RHENHKJCXP1W2M --reason 'wrong prices'",
+    )
+    pause.add_argument("workflow", metavar="ID")
+    pause.add_argument("--reason", default="", help="why, for whoever looks")
+    resume = add(
+        actions,
+        "resume",
+        workflow.resume_workflow,
+        "let a paused workflow go on",
+        "taskmq workflow resume 01HF7YAT00P1RHENHKJCXP1W2M",
+    )
+    resume.add_argument("workflow", metavar="ID")
     retry = add(
         actions,
         "retry",

@@ -12,6 +12,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -143,6 +144,17 @@ class TransportWrapper:
 
     def paused(self) -> list[PausedQueue]:
         return self.around("paused", lambda: self.inner.paused())
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        return self.around(
+            "pause_workflow", lambda: self.inner.pause_workflow(workflow, by=by, reason=reason)
+        )
+
+    def resume_workflow(self, workflow: str) -> bool:
+        return self.around("resume_workflow", lambda: self.inner.resume_workflow(workflow))
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return self.around("paused_workflows", lambda: self.inner.paused_workflows())
 
     def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
         return self.around("documents", lambda: self.inner.documents(kind, names))

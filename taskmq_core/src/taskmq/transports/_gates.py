@@ -19,7 +19,13 @@ from typing import NamedTuple, Protocol
 
 from taskmq.limits import Limit, following, opens_at, room
 
-__all__ = ["Books", "Gates", "Lane"]
+__all__ = ["Books", "Gates", "Lane", "pause_gate"]
+
+
+def pause_gate(workflow: str) -> str:
+    """The gate behind which jobs of a paused workflow are held. It has no limit, so that nothing
+    passes it until all do."""
+    return f"workflow:{workflow}"
 
 
 class Lane(NamedTuple):
@@ -93,8 +99,7 @@ class Gates:
 
     def admit(self, limits: Sequence[Limit], queue: str, priority: int) -> str | None:
         """Let a job run, or name the gate that it has to be held at."""
-        for limit in limits:
-            self._touched[Lane(limit.gate, queue, priority)] = None
+        self.step_aside(limits, queue, priority)
         for limit in limits:
             if self._room(limit) < 1:
                 return limit.gate
@@ -104,6 +109,11 @@ class Gates:
             else:
                 self._remember(limit.gate, following(limit, self._until[limit.gate], self._now))
         return None
+
+    def step_aside(self, limits: Sequence[Limit], queue: str, priority: int) -> None:
+        """A job is ready no longer."""
+        for limit in limits:
+            self._touched[Lane(limit.gate, queue, priority)] = None
 
     # -- any end -----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from taskmq.clock import Clock
 from taskmq.errors import TransportError
@@ -77,15 +77,15 @@ class LeaseKeeper:
         found = self._recalled.get(id(delivery))
         return None if found is None else found[1]
 
-    def recall_unstarted(self, queues: Collection[str]) -> None:
-        """Recall what is held of these queues, which are paused, and does not run."""
+    def recall_unstarted(self, is_paused: Callable[[Delivery], bool]) -> None:
+        """Recall what is held, is paused, and does not run."""
         with self._lock:
             recalled = [
                 (delivery, Recall.PAUSED)
                 for key, delivery in self._held.items()
-                if delivery.queue in queues
-                and key not in self._recalled
+                if key not in self._recalled
                 and self._context(delivery) is None
+                and is_paused(delivery)
             ]
         self._call_back(recalled)
 

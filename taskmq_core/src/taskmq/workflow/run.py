@@ -8,6 +8,8 @@ from typing import Any
 from taskmq import plans
 from taskmq.app import App
 from taskmq.checks import nearest
+from taskmq.control import whoami
+from taskmq.demands import refuse_pause
 from taskmq.errors import ConfigError, UnknownWorkflow
 from taskmq.ids import new_id, origin_of
 from taskmq.plans import Plan, PlannedNode
@@ -109,6 +111,29 @@ class WorkflowRun:
     def is_finished(self) -> bool:
         """Whether no job of it runs, or will."""
         return not any(jobs_of(self.app.transport, self.id, UNFINISHED))
+
+    def pause(self, *, reason: str = "", by: str | None = None) -> bool:
+        """Let nothing more of it be begun, until `resume`; false if it is paused already, which
+        then stays as it is (who, when, why), or has been forgotten.
+
+        From then on no worker takes a job of it from the store: nodes, those of workflows nested
+        in it, and what they replace themselves by or add. What runs goes on, is settled and
+        retried later; what expires, does. What a worker has fetched and not begun it may begin
+        within half a second, and gives back then, uncounted. Raises `ConfigError` where the store
+        cannot (`Capabilities.workflow_pauses`).
+
+        >>> run.pause(reason="wrong prices")
+        True
+        """
+        refuse_pause(self.app.store_name, self.app.transport.capabilities)
+        by = whoami() if by is None else by
+        return self.app.transport.pause_workflow(self.id, by=by, reason=reason)
+
+    def resume(self) -> bool:
+        """End a pause: all of it has its place back, and waiting workers take it at once. False if
+        it is not paused."""
+        refuse_pause(self.app.store_name, self.app.transport.capabilities)
+        return self.app.transport.resume_workflow(self.id)
 
     def cancel(self, *, terminate: bool = False, by: str | None = None) -> int:
         """Revoke all that has not ended; how many jobs that were."""

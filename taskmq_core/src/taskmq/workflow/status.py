@@ -8,9 +8,10 @@ from enum import Enum
 
 import msgspec
 
+from taskmq.control import paused_workflows
 from taskmq.ids import origin_of
 from taskmq.plans import PAGE, Head, Plan, PlannedNode
-from taskmq.records import JobFilter, JobRecord
+from taskmq.records import JobFilter, JobRecord, PausedWorkflow
 from taskmq.states import TERMINAL, JobState
 from taskmq.transport import Transport
 
@@ -29,11 +30,13 @@ BROKEN = (JobState.FAILED, JobState.EXPIRED)
 
 
 class WorkflowState(str, Enum):
-    """RUNNING while a job of it runs or will. Then as the job whose result is the workflow's;
+    """RUNNING while a job of it runs or will, or PAUSED, if no more of it is begun; what runs may
+    still run then. After that as the job whose result is the workflow's;
     where that was skipped: FAILED if a job of it failed or expired, REVOKED otherwise. UNKNOWN if
     the store has forgotten that job."""
 
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     REVOKED = "REVOKED"
@@ -92,6 +95,8 @@ class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]
     """How many jobs are in which state."""
     nodes: tuple[NodeStatus, ...]
+    paused: PausedWorkflow | None
+    """Who wants that no more of it is begun, since when and why."""
     critical_path: tuple[Leg, ...]
     """The chain of nodes that took longest up to now; the rest had time."""
 
@@ -115,8 +120,14 @@ def jobs_of(
 
 def state_of(store: Transport, heads: Sequence[Head]) -> list[WorkflowState]:
     """The state of each, in a few look-ups that do not read all of their jobs."""
-    results = store.get([head.result for head in heads]) if heads else []
-    return [_state(store, head.id, result) for head, result in zip(heads, results, strict=True)]
+    if not heads:
+        return []
+    results = store.get([head.result for head in heads])
+    paused = {pause.workflow for pause in paused_workflows(store)}
+    return [
+        _state(store, head.id, result, head.id in paused)
+        for head, result in zip(heads, results, strict=True)
+    ]
 
 
 def status_of(store: Transport, plan: Plan, now: float) -> WorkflowStatus:
@@ -138,34 +149,38 @@ def status_of(store: Transport, plan: Plan, now: float) -> WorkflowStatus:
     done = total - sum(counts[state.value] for state in UNFINISHED)
     ended = [node.finished_at for node in nodes if node.finished_at is not None]
     failed = any(counts[state.value] for state in BROKEN)
+    paused = next((one for one in paused_workflows(store) if one.workflow == plan.id), None)
+    state = WorkflowState.RUNNING if paused is None else WorkflowState.PAUSED
     return WorkflowStatus(
         id=plan.id,
         name=plan.name,
-        state=_judge(done < total, records.get(plan.result), failed),
+        state=state if done < total else _judge(records.get(plan.result), failed),
         created_at=plan.created_at,
         finished_at=max(ended, default=None) if done == total else None,
         done=done,
         total=total,
         counts=dict(counts),
         nodes=nodes,
+        paused=paused,
         critical_path=_critical(plan, nodes, now),
     )
 
 
-def _state(store: Transport, workflow: str, result: JobRecord | None) -> WorkflowState:
+def _state(
+    store: Transport, workflow: str, result: JobRecord | None, is_paused: bool
+) -> WorkflowState:
     if _has(store, workflow, UNFINISHED):
-        return WorkflowState.RUNNING
+        return WorkflowState.PAUSED if is_paused else WorkflowState.RUNNING
     decided = result is not None and result.state is not JobState.SKIPPED
-    return _judge(False, result, not decided and _has(store, workflow, BROKEN))
+    return _judge(result, not decided and _has(store, workflow, BROKEN))
 
 
 def _has(store: Transport, workflow: str, states: tuple[JobState, ...]) -> bool:
     return bool(store.find(JobFilter(workflow=workflow, states=states, limit=1)))
 
 
-def _judge(unfinished: bool, result: JobRecord | None, failed: bool) -> WorkflowState:
-    if unfinished:
-        return WorkflowState.RUNNING
+def _judge(result: JobRecord | None, failed: bool) -> WorkflowState:
+    """What has become of one that has ended."""
     if result is None:
         return WorkflowState.FAILED if failed else WorkflowState.UNKNOWN
     if result.state in BROKEN:

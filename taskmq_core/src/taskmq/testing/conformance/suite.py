@@ -44,6 +44,7 @@ from . import (
     skipping,
     transitions,
     workers,
+    workflow_pauses,
     workflows,
 )
 from .case import Case
@@ -69,6 +70,7 @@ FACETS: tuple[ModuleType, ...] = (
     dependencies,
     skipping,
     workflows,
+    workflow_pauses,
     revoke,
     leader,
     documents,

@@ -16,6 +16,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -247,6 +248,15 @@ class AmqpTransport:
 
     def paused(self) -> list[PausedQueue]:
         return self.state.paused()
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        return self.state.pause_workflow(workflow, by=by, reason=reason)
+
+    def resume_workflow(self, workflow: str) -> bool:
+        return self.state.resume_workflow(workflow)
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return self.state.paused_workflows()
 
     # -- documents ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from taskmq.records import Dropped
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import Delivery, Reservation
 from taskmq.transports._fair import Line, Turnstile
-from taskmq.transports._gates import Gates
+from taskmq.transports._gates import Gates, pause_gate
 from taskmq.turns import Turns
 
 from . import endings
@@ -143,7 +143,7 @@ def _reserve_named(
             break
         if job.queue not in open_queues(wanted, deliveries) or not store.is_ready(job):
             continue
-        gate = gates.admit(job.limits, job.queue, job.priority) if job.limits else None
+        gate = _obstacle(store, gates, job)
         if gate is None:
             deliveries += _hand_out(store, Line(job.queue, job.priority), [job], wanted, now)
         else:
@@ -166,12 +166,20 @@ def _take(store: Store, gates: Gates, line: Ordered[float], count: int, now: flo
     taken: list[Job] = []
     while line and len(taken) < count:
         job = store.jobs[line.pop()]
-        gate = gates.admit(job.limits, job.queue, job.priority) if job.limits else None
+        gate = _obstacle(store, gates, job)
         if gate is None:
             taken.append(job)
         else:
             store.hold(job, gate, now)
     return taken
+
+
+def _obstacle(store: Store, gates: Gates, job: Job) -> str | None:
+    """The gate that a ready job has to be held at, if it may not run."""
+    if job.workflow in store.paused_workflows:
+        gates.step_aside(job.limits, job.queue, job.priority)
+        return pause_gate(job.workflow or "")
+    return gates.admit(job.limits, job.queue, job.priority) if job.limits else None
 
 
 def quotas_left(wanted: Reservation, deliveries: Iterable[Delivery]) -> dict[str, int]:

@@ -11,7 +11,7 @@ import msgspec
 from taskmq.documents import Document
 from taskmq.envelope import Sealed
 from taskmq.limits import concurrency_gate
-from taskmq.records import PausedQueue, WorkerRecord
+from taskmq.records import PausedQueue, PausedWorkflow, WorkerRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
 from taskmq.transports._fair import Turn
 from taskmq.transports._gates import Lane
@@ -59,6 +59,7 @@ class Store:
         self.workers: dict[str, WorkerRecord] = {}
         self.leases: dict[str, Lease] = {}
         self.paused: dict[str, PausedQueue] = {}
+        self.paused_workflows: dict[str, PausedWorkflow] = {}
         self.documents: dict[str, dict[str, Document]] = {}
         self.gates = GateIndex()
         self.fair = FairIndex()
@@ -109,7 +110,7 @@ class Store:
         job.state = state
         if state is not JobState.RUNNING:
             job.lease_until = None
-        if job.limits:
+        if job.limits or job.held:
             running = state is JobState.RUNNING
             job.held, job.gate = False, concurrency_gate(job.limits) if running else None
         if state in TERMINAL:
@@ -146,6 +147,14 @@ class Store:
         job.visible_at = job.visible_at if visible_at is None else visible_at
         self._place(job, now)
 
+    def open(self, gate: str, now: float) -> None:
+        """Give all that is held behind a gate its place among the ready back."""
+        for lane in list(self.gates.lanes.get(gate, ())):
+            for job in [self.jobs[job_id] for job_id in self.gates.held[lane]]:
+                self._displace(job)
+                job.held, job.gate = False, None
+                self._place(job, now)
+
     def extend(self, job: Job, lease_until: float) -> None:
         """Let the lease of a running job end at another time."""
         job.lease_until = lease_until
@@ -160,6 +169,7 @@ class Store:
             del self.workflows[job.workflow][job.id]
             if not self.workflows[job.workflow]:
                 del self.workflows[job.workflow]
+                self.paused_workflows.pop(job.workflow, None)
         self.signals.job_ended(job.id)
 
     def free_key(self, job: Job) -> None:

@@ -16,6 +16,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -32,6 +33,7 @@ from taskmq.transport import (
     Settled,
     Settlement,
 )
+from taskmq.transports._gates import pause_gate
 from taskmq.turns import Turns
 
 from . import dependencies, endings, upkeep
@@ -59,6 +61,7 @@ CAPABILITIES = Capabilities(
     durable=False,
     shared=False,
     workflows=True,
+    workflow_pauses=True,
     limitations=("jobs live in this process and are lost with it",),
 )
 
@@ -317,6 +320,27 @@ class MemoryTransport:
     @_atomic
     def paused(self) -> list[PausedQueue]:
         return [pause for _, pause in sorted(self._store.paused.items())]
+
+    @_atomic
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        store = self._store
+        if workflow in store.paused_workflows or workflow not in store.workflows:
+            return False
+        now = self._clock.now()
+        pause = PausedWorkflow(workflow=workflow, by=by, paused_at=now, reason=reason)
+        store.paused_workflows[workflow] = pause
+        return True
+
+    @_atomic
+    def resume_workflow(self, workflow: str) -> bool:
+        if self._store.paused_workflows.pop(workflow, None) is None:
+            return False
+        self._store.open(pause_gate(workflow), self._clock.now())
+        return True
+
+    @_atomic
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return [pause for _, pause in sorted(self._store.paused_workflows.items())]
 
     @_atomic
     def documents(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from taskmq.documents import Document, DocumentChange
-from taskmq.records import PausedQueue, WorkerRecord
+from taskmq.records import PausedQueue, PausedWorkflow, WorkerRecord
 
 from .database import Database
 from .wire import array, texts
@@ -19,6 +19,7 @@ __all__ = [
     "entry_of",
     "pause",
     "paused",
+    "paused_workflows",
     "register",
     "surrender",
     "workers",
@@ -55,6 +56,9 @@ VALUES (%(queue)s, %(by)s, taskmq.instant(%(now)s::float8), %(reason)s)
 ON CONFLICT DO NOTHING RETURNING 1
 """
 PAUSED = "SELECT queue, by, paused_at, reason FROM taskmq.paused ORDER BY queue"
+PAUSED_WORKFLOWS = """
+SELECT workflow, by, paused_at, reason FROM taskmq.paused_workflows ORDER BY workflow
+"""
 DOCUMENTS = """
 SELECT kind, name, data, revision FROM taskmq.documents
 WHERE kind = %s AND (%s::text[] IS NULL OR name = ANY (%s::text[])) ORDER BY name
@@ -117,6 +121,14 @@ def paused(database: Database) -> list[PausedQueue]:
     return [
         PausedQueue(queue=queue, by=by, paused_at=at, reason=reason)
         for queue, by, at, reason in database.call(PAUSED)
+    ]
+
+
+def paused_workflows(database: Database) -> list[PausedWorkflow]:
+    """See `taskmq.transport.WorkflowControl.paused_workflows`."""
+    return [
+        PausedWorkflow(workflow=workflow, by=by, paused_at=at, reason=reason)
+        for workflow, by, at, reason in database.call(PAUSED_WORKFLOWS)
     ]
 
 

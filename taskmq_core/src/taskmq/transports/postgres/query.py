@@ -151,10 +151,10 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
     )
 
 
-def _held(limits: str, gate: str, running: int) -> Held:
-    return Held(
-        limit=next(each for each in _decode_limits(limits) if each.gate == gate), running=running
-    )
+def _held(limits: str | None, gate: str, running: int) -> Held | None:
+    """``None`` for a job that its workflow's pause holds."""
+    own = () if limits is None else _decode_limits(limits)
+    return next((Held(limit=each, running=running) for each in own if each.gate == gate), None)
 
 
 def stats(database: Database, queues: Sequence[str] | None, now: float | None) -> list[QueueStats]:

@@ -17,6 +17,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -45,12 +46,15 @@ from .wire import encode, replacement, texts
 
 __all__ = ["PostgresTransport", "from_url"]
 
-CAPABILITIES = Capabilities(durable=True, shared=True, transactional=True, workflows=True)
+CAPABILITIES = Capabilities(
+    durable=True, shared=True, transactional=True, workflows=True, workflow_pauses=True
+)
 BEHIND_A_POOLER = Capabilities(
     durable=True,
     shared=True,
     transactional=True,
     workflows=True,
+    workflow_pauses=True,
     wakeups=False,
     limitations=(
         "pooler=transaction: no LISTEN; who waits looks at growing intervals, up to a second",
@@ -232,6 +236,16 @@ class PostgresTransport:
 
     def paused(self) -> list[PausedQueue]:
         return control.paused(self.database)
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        types = "float8 text text text"
+        return bool(self._call("pause_workflow", types, self._now, workflow, by, reason))
+
+    def resume_workflow(self, workflow: str) -> bool:
+        return bool(self._call("resume_workflow", "text", workflow))
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return control.paused_workflows(self.database)
 
     # -- documents ---------------------------------------------------------------------------
 

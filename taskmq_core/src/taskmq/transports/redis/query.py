@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 import msgspec
 
-from taskmq.records import JobFilter, JobRecord, PausedQueue, QueueStats
+from taskmq.records import JobFilter, JobRecord, PausedQueue, PausedWorkflow, QueueStats
 from taskmq.states import JobState
 from taskmq.transport import Delivery, LeaseStatus
 
 from .server import Server
 from .wire import Arguments, decode_stored, records_of
 
-__all__ = ["check", "find", "get", "paused", "stats"]
+__all__ = ["check", "find", "get", "paused", "paused_workflows", "stats"]
 
 _decode_stats = msgspec.msgpack.Decoder(list[list[Any]]).decode
 _decode_pause = msgspec.msgpack.Decoder(tuple[str, float, str]).decode
@@ -186,8 +186,20 @@ def _stats(
 
 def paused(server: Server) -> list[PausedQueue]:
     """See `taskmq.transport.QueueControl.paused`."""
-    found = []
-    for name, data in sorted(server.ask_pairs("paused")):
-        by, paused_at, reason = _decode_pause(data)
-        found.append(PausedQueue(queue=name.decode(), by=by, paused_at=paused_at, reason=reason))
-    return found
+    return [
+        PausedQueue(queue=name, by=by, paused_at=paused_at, reason=reason)
+        for name, (by, paused_at, reason) in _pauses(server, "paused")
+    ]
+
+
+def paused_workflows(server: Server) -> list[PausedWorkflow]:
+    """See `taskmq.transport.WorkflowControl.paused_workflows`."""
+    return [
+        PausedWorkflow(workflow=name, by=by, paused_at=paused_at, reason=reason)
+        for name, (by, paused_at, reason) in _pauses(server, "paused_workflows")
+    ]
+
+
+def _pauses(server: Server, key: str) -> Iterator[tuple[str, tuple[str, float, str]]]:
+    for name, data in sorted(server.ask_pairs(key)):
+        yield name.decode(), _decode_pause(data)

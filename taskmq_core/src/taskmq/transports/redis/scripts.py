@@ -40,6 +40,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "surrender": READING,
     "pause": READING,
     "resume": READING,
+    "pause_workflow": READING,
+    "resume_workflow": LANES,
     "write": READING,
 }
 """Each script, and the files that come before its own."""

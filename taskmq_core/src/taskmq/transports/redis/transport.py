@@ -16,6 +16,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -46,6 +47,7 @@ CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
     workflows=True,
+    workflow_pauses=True,
     limitations=("jobs cannot be stored within a transaction of the caller's",),
 )
 STATUSES = (
@@ -56,6 +58,7 @@ STATUSES = (
 )
 SETTLED = (Settled.DONE, Settled.REPEATED, Settled.LEASE_LOST)
 PURGED_AT_ONCE = 2000
+RESUMED_AT_ONCE = 2000
 """How many jobs of a purge one script deletes."""
 
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
@@ -240,6 +243,21 @@ class RedisTransport:
 
     def paused(self) -> list[PausedQueue]:
         return query.paused(self._server)
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        return bool(self._count("pause_workflow", workflow=workflow, by=by, reason=reason))
+
+    def resume_workflow(self, workflow: str) -> bool:
+        """See `taskmq.transport.WorkflowControl.resume_workflow`; in steps, as others have to wait
+        meanwhile. Should this process end, a worker goes on in passing."""
+        given: Arguments = {"now": self._now(), "workflow": workflow, "limit": RESUMED_AT_ONCE}
+        was_paused, left = self._server.run("resume_workflow", given)
+        while left:
+            _, left = self._server.run("resume_workflow", given)
+        return bool(was_paused)
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return query.paused_workflows(self._server)
 
     # -- documents ---------------------------------------------------------------------------
 

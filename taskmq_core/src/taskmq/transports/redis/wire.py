@@ -249,8 +249,9 @@ def _record(
 def _held(job: Stored, running: int) -> Held | None:
     if not job.held:
         return None
-    limit = next(each for each in job.limits or () if each.gate == job.gate)
-    return Held(limit=limit, running=running)
+    # No limit of its own: the pause of its workflow holds it.
+    own = (each for each in job.limits or () if each.gate == job.gate)
+    return next((Held(limit=limit, running=running) for limit in own), None)
 
 
 # -- workers -------------------------------------------------------------------------------------

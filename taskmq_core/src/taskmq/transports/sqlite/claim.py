@@ -8,13 +8,14 @@ from itertools import groupby
 from typing import Any
 
 from taskmq.transport import Delivery, Reservation
-from taskmq.transports._gates import Gates
+from taskmq.transports._gates import Gates, pause_gate
 from taskmq.turns import Turns
 
 from . import dependencies, fair
+from .control import any_paused_workflow
 from .gates import limits_of, open_gates, pass_gates
 from .rows import json_of, json_of_numbers
-from .statements import GATES
+from .statements import CONTROL, GATES
 from .statements import RESERVE as SQL
 
 __all__ = ["Claim", "highest", "without_used_up"]
@@ -47,12 +48,13 @@ class Claim:
         self._now = now
         self._gates: Gates | None = None  # until a job with limits is seen
         self._held = 0
+        self._is_free = not any_paused_workflow(connection)
         self._quotas = dict(wanted.quotas)
 
     @property
     def has_moved_others(self) -> bool:
         """Whether jobs were held or let go."""
-        return self._gates is not None
+        return self._gates is not None or self._held > 0
 
     @property
     def is_unfinished(self) -> bool:
@@ -133,6 +135,7 @@ class Claim:
 
     def _lease_first(self, queue: str, rows: list[Claimed], count: int) -> int:
         """Lease the first of some jobs that may run, up to ``count``; how many were."""
+        rows = rows if self._is_free else self._without_stopped(queue, rows)
         controlled = [row[0] for row in rows if row[CONTROLLED]]
         if controlled:
             passed = self._pass(queue, rows, count, self._controls_of(controlled))
@@ -148,6 +151,21 @@ class Claim:
             return self._connection.execute(SQL["claim"], (queue, self._now, count)).fetchall()
         values = (queue, level, self._now, count)
         return self._connection.execute(SQL["claim_level"], values).fetchall()
+
+    def _without_stopped(self, queue: str, rows: list[Claimed]) -> list[Claimed]:
+        """Those of some jobs whose workflow is not paused; the others are held."""
+        seqs = json_of_numbers([row[0] for row in rows])
+        found = self._connection.execute(CONTROL["stopped"], (seqs,)).fetchall()
+        stopped = {seq: limits for seq, _, limits in found}
+        self._connection.executemany(
+            GATES["hold"], [(pause_gate(workflow), seq) for seq, workflow, _ in found]
+        )
+        self._held += len(found)
+        for row in rows:
+            if stopped.get(row[0]) is not None:
+                self._gates = self._gates or open_gates(self._connection, self._now)
+                self._gates.step_aside(limits_of(stopped[row[0]]), queue, row[2])
+        return [row for row in rows if row[0] not in stopped]
 
     def _controls_of(self, seqs: Sequence[int]) -> Controls:
         rows = self._connection.execute(SQL["controlled"], (json_of_numbers(seqs),))

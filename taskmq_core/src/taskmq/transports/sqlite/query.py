@@ -103,10 +103,10 @@ def _record(row: tuple[Any, ...]) -> JobRecord:
     )
 
 
-def _held(limits: str, gate: str, running: int) -> Held:
-    return Held(
-        limit=next(each for each in limits_of(limits) if each.gate == gate), running=running
-    )
+def _held(limits: str | None, gate: str, running: int) -> Held | None:
+    """``None`` for a job that its workflow's pause holds."""
+    own = () if limits is None else limits_of(limits)
+    return next((Held(limit=each, running=running) for each in own if each.gate == gate), None)
 
 
 def stats(

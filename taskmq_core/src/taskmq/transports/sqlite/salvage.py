@@ -48,6 +48,7 @@ OTHERS = (
     "workers",
     "leases",
     "paused",
+    "paused_workflows",
     "documents",
 )
 BEYOND_EVERY_SEQ = 1 << 48

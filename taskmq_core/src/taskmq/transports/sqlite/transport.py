@@ -15,6 +15,7 @@ from taskmq.records import (
     JobRecord,
     MaintenanceReport,
     PausedQueue,
+    PausedWorkflow,
     QueueStats,
     Reclaimed,
     WorkerRecord,
@@ -49,6 +50,7 @@ CAPABILITIES = Capabilities(
     shared=True,
     transactional=True,
     workflows=True,
+    workflow_pauses=True,
     limitations=("one machine: every process needs the file on a local disk",),
 )
 
@@ -196,6 +198,17 @@ class SqliteTransport:
 
     def paused(self) -> list[PausedQueue]:
         return self._database.read(control.paused)
+
+    def pause_workflow(self, workflow: str, *, by: str, reason: str = "") -> bool:
+        now = self._clock.now()
+        wanted = PausedWorkflow(workflow=workflow, by=by, paused_at=now, reason=reason)
+        return self._database.write(control.pause_workflow, wanted)
+
+    def resume_workflow(self, workflow: str) -> bool:
+        return self._database.write(control.resume_workflow, workflow)
+
+    def paused_workflows(self) -> list[PausedWorkflow]:
+        return self._database.read(control.paused_workflows)
 
     # -- documents ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from .endings import departures_of, give_up, places_of, replace, revoke, write_b
 from .gates import refill
 from .reserve import drop_expired, dropped_of, reclaim
 from .rows import DEAD, FINISHED, RUNNING, Row, json_of, json_of_numbers, load
-from .statements import FAIR, REGISTRY, SETTLE
+from .statements import CONTROL, FAIR, REGISTRY, SETTLE
 from .statements import UPKEEP as SQL
 
 __all__ = [
@@ -50,6 +50,8 @@ def is_due(connection: sqlite3.Connection, now: float) -> bool:
         every += instants("next_expiry", queue)
     if any(at <= now for at in every):
         return True
+    if connection.execute(CONTROL["any_idle_pause"]).fetchone()[0]:
+        return True
     return bool(connection.execute(REGISTRY["silent"], (now - WORKER_MEMORY,)).fetchone()[0])
 
 
@@ -64,6 +66,7 @@ def maintain(connection: sqlite3.Connection, now: float, limit: int) -> Maintena
     connection.execute(SQL["retire_rates"], (now, limit))
     connection.execute(REGISTRY["retire_leases"], (now, limit))
     connection.execute(FAIR["forget_served"])
+    connection.execute(CONTROL["forget_idle_pauses"])
     for queue in _queues_in(connection, FINISHED):
         purged += connection.execute(SQL["retire"], (queue, now, limit - purged)).rowcount
     return MaintenanceReport(

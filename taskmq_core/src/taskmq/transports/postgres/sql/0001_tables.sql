@@ -82,7 +82,7 @@ CREATE INDEX jobs_finished ON taskmq.jobs (due_at) WHERE phase = 5;
 CREATE INDEX jobs_resting ON taskmq.jobs (phase, queue) WHERE phase <= 1;
 CREATE INDEX jobs_expiring ON taskmq.jobs (queue, expires_at)
     WHERE expires_at IS NOT NULL AND phase IN (-1, 0, 2, 3);
--- Only jobs with limits have a gate, and only while they are not finished.
+-- Only jobs with limits or of a paused workflow have a gate, and only while they are not finished.
 CREATE INDEX jobs_gated ON taskmq.jobs (gate, queue, (-priority), rank, seq)
     WHERE gate IS NOT NULL;
 -- While there is one of these, exchanges run one after the other.
@@ -174,6 +174,15 @@ CREATE TABLE taskmq.leases (
 -- The queues that nobody reserves from.
 CREATE TABLE taskmq.paused (
     queue text COLLATE "C" PRIMARY KEY,
+    by text NOT NULL,
+    paused_at double precision NOT NULL,
+    reason text NOT NULL
+);
+
+-- The workflows of which nothing more is reserved. What was ready of one is held behind the gate
+-- 'workflow:ID' once its turn has come.
+CREATE TABLE taskmq.paused_workflows (
+    workflow text COLLATE "C" PRIMARY KEY,
     by text NOT NULL,
     paused_at double precision NOT NULL,
     reason text NOT NULL

@@ -75,6 +75,29 @@ local function promote(lane, count, visible_at)
   end
 end
 
+-- The gate behind which jobs of a paused workflow are held.
+function Gates.of_workflow(workflow)
+  return 'workflow:' .. workflow
+end
+
+-- Give what is held behind such a gate its places back, at most "limit" jobs; how many are left.
+function Gates.let_out(gate, limit)
+  local left = 0
+  for _, name in ipairs(Store.ask('SMEMBERS', 'lanes:' .. gate)) do
+    local members = {}
+    if limit > 0 then members = Store.ask('ZRANGE', 'lane:' .. name, 0, limit - 1) end
+    for _, job in ipairs(Jobs.all(Lanes.ids(members))) do
+      Lanes.remove(job)
+      job.held, job.gate = nil, nil
+      Jobs.save(job)
+      Lanes.place(job)
+    end
+    limit = limit - #members
+    left = left + Store.ask('ZCARD', 'lane:' .. name)
+  end
+  return left
+end
+
 local Pass = {}
 Pass.__index = Pass
 
@@ -130,7 +153,8 @@ function Pass:place(limits, queue, priority)
   end
 end
 
-function Pass:_touch(limits, queue, priority)
+-- A job with these limits is ready no longer.
+function Pass:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
     self._touched[lane_of(gate_of(limit), queue, priority)] = true
   end
@@ -138,7 +162,7 @@ end
 
 -- Let a job run, or name the gate that it has to be held at.
 function Pass:admit(limits, queue, priority)
-  self:_touch(limits, queue, priority)
+  self:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
     if self:_room(limit) < 1 then return gate_of(limit) end
   end
@@ -153,7 +177,7 @@ function Pass:admit(limits, queue, priority)
 end
 
 function Pass:leave(limits, queue, priority)
-  self:_touch(limits, queue, priority)
+  self:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
     local gate = gate_of(limit)
     if limit.kind == 'concurrency' and not self._left[gate] then

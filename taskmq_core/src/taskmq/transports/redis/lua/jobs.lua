@@ -95,6 +95,7 @@ function Jobs.save_all()
   for workflow in pairs(shrunk) do
     if Store.ask('EXISTS', 'workflow:' .. workflow) == 0 then
       Store.write('HDEL', 'stopped', workflow)
+      Store.write('HDEL', 'paused_workflows', workflow)
     end
   end
   shrunk = {}

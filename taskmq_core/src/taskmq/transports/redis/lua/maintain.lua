@@ -48,6 +48,10 @@ Store.ask('ZREMRANGEBYSCORE', 'rates', '-inf', NOW)
 local keys = forget('keys', due('key_ends'), 'key_ends')
 local silent = Store.ask('ZRANGEBYSCORE', 'heartbeats', '-inf', NOW - ARGS.memory)
 local workers = forget('workers', silent, 'heartbeats')
+for _, workflow in ipairs(Store.ask('SMEMBERS', 'resuming')) do
+  local left = Gates.let_out(Gates.of_workflow(workflow), limit)
+  if left == 0 then Store.ask('SREM', 'resuming', workflow) end
+end
 if is_loaded(Gates) then Gates.refill() end
 Store.flush_all()
 forget_empty_queues()

@@ -21,9 +21,9 @@ function Moves.move(job, event, is_ready)
   if job.workflow and BEGINS_AGAIN[event] then Store.write('HDEL', 'stopped', job.workflow) end
   job.state = state
   if state ~= 'RUNNING' then job.lease_until = nil end
-  if job.limits then
+  if job.limits or job.held then
     job.held = nil
-    job.gate = state == 'RUNNING' and Gates.concurrency_gate(job.limits) or nil
+    job.gate = state == 'RUNNING' and job.limits and Gates.concurrency_gate(job.limits) or nil
   end
   if TERMINAL[state] then
     job.finished_at = NOW

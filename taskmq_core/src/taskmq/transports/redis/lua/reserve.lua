@@ -1,5 +1,5 @@
 -- Handing out deliveries: the most urgent ready jobs, by priority, then by turns of the queues,
--- then by place. What a limit does not let pass is held.
+-- then by place. What a limit does not let pass is held, and what is of a paused workflow.
 
 local CHUNK = 200  -- how many jobs to look at next when limits have kept some from running
 local MOST_HELD = 2000  -- in one exchange; if there are more, it has not finished
@@ -7,6 +7,7 @@ local MOST_HELD = 2000  -- in one exchange; if there are more, it has not finish
 local pass, wanted, dropped
 local leased = {}
 local held = 0
+local paused = {}  -- whether a workflow is, by its id
 
 local function is_unfinished()
   return held >= MOST_HELD
@@ -22,6 +23,13 @@ local function lease(job)
   leased[#leased + 1] = job
 end
 
+local function is_paused(workflow)
+  if paused[workflow] == nil then
+    paused[workflow] = Store.ask('HEXISTS', 'paused_workflows', workflow) == 1
+  end
+  return paused[workflow]
+end
+
 -- Lease a ready job, or hold it; whether it was leased.
 local function try(job)
   if job.expires_at and job.expires_at <= NOW then  -- more than could be dropped at once
@@ -31,8 +39,11 @@ local function try(job)
     return false
   end
   local gate
-  if job.limits then
-    pass = pass or Gates.open()
+  if job.limits then pass = pass or Gates.open() end
+  if job.workflow and is_paused(job.workflow) then
+    gate = Gates.of_workflow(job.workflow)
+    if job.limits then pass:step_aside(job.limits, job.queue, job.priority) end
+  elseif job.limits then
     gate = pass:admit(job.limits, job.queue, job.priority)
   end
   if gate then

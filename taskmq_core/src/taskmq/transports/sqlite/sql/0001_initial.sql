@@ -72,8 +72,8 @@ CREATE INDEX jobs_timed ON jobs (phase, queue, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_resting ON jobs (phase, queue) WHERE phase <= 1;
 CREATE INDEX jobs_expiring ON jobs (queue, expires_at)
     WHERE expires_at IS NOT NULL AND phase IN (-1, 0, 2, 3);
--- Only jobs with limits have a gate, and only while they are not finished. It says the phase as well,
--- so that a change of phase leaves this index alone.
+-- Only jobs with limits or of a paused workflow have a gate, and only while they are not finished. It
+-- says the phase as well, so that a change of phase leaves this index alone.
 CREATE INDEX jobs_gated ON jobs (gate, queue, priority DESC, rank, seq) WHERE gate IS NOT NULL;
 CREATE INDEX jobs_workflow ON jobs (workflow, seq) WHERE workflow IS NOT NULL;
 CREATE INDEX jobs_revoked ON jobs (revoked_at) WHERE revoked_at IS NOT NULL;
@@ -187,6 +187,15 @@ CREATE INDEX leases_by_end ON leases (expires_at);
 -- The queues that nobody reserves from.
 CREATE TABLE paused (
     queue TEXT PRIMARY KEY,
+    by TEXT NOT NULL,
+    paused_at REAL NOT NULL,
+    reason TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The workflows of which nothing more is reserved. What was ready of one is held behind the gate
+-- 'workflow:ID' once its turn has come.
+CREATE TABLE paused_workflows (
+    workflow TEXT PRIMARY KEY,
     by TEXT NOT NULL,
     paused_at REAL NOT NULL,
     reason TEXT NOT NULL

@@ -51,6 +51,10 @@ WHERE seq IN (
 -- A ready job is held.
 UPDATE jobs SET phase = -1, gate = 'held ' || ? WHERE seq = ?;
 
+-- name: open
+-- All that is held behind a gate is ready.
+UPDATE jobs SET phase = 2, gate = NULL WHERE gate = 'held ' || ?;
+
 -- name: limit
 -- A new job's limits.
 UPDATE jobs SET limits = ? WHERE seq = ?;

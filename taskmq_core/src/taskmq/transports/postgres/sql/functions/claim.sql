@@ -45,7 +45,7 @@ END $$;
 -- Lease the first ready jobs of a queue, of one priority or (NULL) any, beside others who do so.
 CREATE OR REPLACE FUNCTION taskmq.claim(
     p_queue text, p_level integer, p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text
+    p_lease_until double precision, p_worker text, p_stopped text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_seqs bigint[];
@@ -55,6 +55,7 @@ BEGIN
             SELECT seq FROM taskmq.jobs
             WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
             AND limits IS NULL AND rank = 0
+            AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
             ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
         ), leased AS (
             UPDATE taskmq.jobs SET
@@ -71,6 +72,7 @@ BEGIN
             SELECT seq FROM taskmq.jobs
             WHERE phase = 2 AND queue = p_queue AND priority = p_level
             AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
+            AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
             ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
         ), leased AS (
             UPDATE taskmq.jobs SET
@@ -86,12 +88,37 @@ BEGIN
     RETURN coalesce(v_seqs, '{}');
 END $$;
 
+-- Hold the jobs of paused workflows that are among the first ready ones of a queue, so that nobody
+-- has to step over them again; how many are held.
+CREATE OR REPLACE FUNCTION taskmq.stop(
+    p_queue text, p_level integer, p_stopped text[], INOUT held integer
+) LANGUAGE plpgsql AS $$
+DECLARE
+    v_seqs bigint[];
+    v_count integer;
+BEGIN
+    LOOP
+        v_seqs := ARRAY(
+            SELECT seq FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
+            ORDER BY priority DESC, rank, seq LIMIT 200);
+        UPDATE taskmq.jobs SET phase = -1, gate = 'held workflow:' || workflow
+        WHERE seq IN (
+            SELECT seq FROM taskmq.jobs
+            WHERE seq = ANY (v_seqs) AND phase = 2 AND workflow = ANY (p_stopped)
+            AND limits IS NULL AND rank = 0 FOR UPDATE SKIP LOCKED);
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        held := held + v_count;
+        EXIT WHEN v_count = 0 OR held >= 5000;
+    END LOOP;
+END $$;
+
 -- The same, alone: jobs with limits ask their gates, and are held where they may not pass; those
 -- with turns are served. Also the lanes that have to be seen to, and how many are held.
 CREATE OR REPLACE FUNCTION taskmq.claim_alone(
     p_queue text, p_level integer, p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, INOUT lanes taskmq.lane[], INOUT held integer,
-    OUT seqs bigint[]
+    p_lease_until double precision, p_worker text, p_stopped text[], INOUT lanes taskmq.lane[],
+    INOUT held integer, OUT seqs bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     r record;
@@ -99,7 +126,7 @@ DECLARE
 BEGIN
     seqs := '{}';
     FOR r IN
-        SELECT seq, priority, limits, rank FROM taskmq.jobs
+        SELECT seq, priority, limits, rank, workflow FROM taskmq.jobs
         WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
         AND (expires_at IS NULL OR expires_at > p_now)
         ORDER BY priority DESC, rank, seq
@@ -107,6 +134,12 @@ BEGIN
         -- Some 50 ms of holding in one exchange: then others may come in between.
         EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
         v_gate := NULL;
+        IF r.workflow = ANY (p_stopped) THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
+            UPDATE taskmq.jobs SET phase = -1, gate = 'held workflow:' || workflow WHERE seq = r.seq;
+            held := held + 1;
+            CONTINUE;
+        END IF;
         IF r.limits IS NOT NULL THEN
             lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
             v_gate := taskmq.admit(r.limits, p_now);
@@ -133,8 +166,8 @@ END $$;
 -- queues, only those count whose place in `p_tops` is not NULL; `p_left_of` are their quotas.
 CREATE OR REPLACE FUNCTION taskmq.claim_named(
     p_names text[], p_queues text[], p_tops integer[], p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, p_alone boolean, INOUT left_of integer[],
-    INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
+    p_lease_until double precision, p_worker text, p_stopped text[], p_alone boolean,
+    INOUT left_of integer[], INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     r record;
@@ -142,7 +175,7 @@ DECLARE
 BEGIN
     seqs := '{}';
     FOR r IN
-        SELECT j.seq, j.queue, j.priority, j.limits, j.rank, array_position(p_queues, j.queue) AS i
+        SELECT j.seq, j.queue, j.priority, j.limits, j.rank, j.workflow, array_position(p_queues, j.queue) AS i
         FROM (SELECT name, min(n) AS n FROM unnest(p_names) WITH ORDINALITY AS g (name, n) GROUP BY name) AS named
         JOIN taskmq.jobs AS j ON j.id = named.name
         WHERE j.phase = 2 AND j.queue = ANY (p_queues) AND (j.expires_at IS NULL OR j.expires_at > p_now)
@@ -151,6 +184,12 @@ BEGIN
         EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
         CONTINUE WHEN p_tops[r.i] IS NULL OR left_of[r.i] < 1;
         CONTINUE WHEN NOT p_alone AND (r.limits IS NOT NULL OR r.rank > 0);
+        IF r.workflow = ANY (p_stopped) THEN
+            lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
+            UPDATE taskmq.jobs SET phase = -1, gate = 'held workflow:' || workflow WHERE seq = r.seq;
+            held := held + 1;
+            CONTINUE;
+        END IF;
         IF r.limits IS NOT NULL THEN
             lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
             v_gate := taskmq.admit(r.limits, p_now);

@@ -13,6 +13,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_tidy_limit CONSTANT integer := 5000;
     v_alone boolean;
+    v_stopped text[];  -- workflows that are paused; NULL: none
     v_changed text[] := '{}';  -- queues with something to reserve, or an earlier time to look
     v_ended text[] := '{}';
     v_lanes taskmq.lane[] := '{}';
@@ -76,6 +77,9 @@ BEGIN
     IF v_own_clock THEN
         p_now := extract(epoch FROM clock_timestamp());  -- it may have waited
     END IF;
+    IF p_queues IS NOT NULL THEN
+        v_stopped := (SELECT array_agg(workflow) FROM taskmq.paused_workflows);
+    END IF;
     IF p_ids IS NOT NULL THEN
         SELECT * INTO v_changed, v_ended, v_lanes, v_acked FROM taskmq.succeed(
             p_now, p_ids, p_tokens, p_codecs, p_ends, p_blob, v_changed, v_ended, v_lanes);
@@ -131,7 +135,7 @@ BEGIN
             EXIT WHEN v_top IS NULL;
             IF p_jobs IS NOT NULL THEN
                 SELECT * INTO v_left_of, v_lanes, v_held, v_seqs FROM taskmq.claim_named(
-                    p_jobs, p_queues, v_tops, v_left, p_now, v_until, p_worker, v_alone,
+                    p_jobs, p_queues, v_tops, v_left, p_now, v_until, p_worker, v_stopped, v_alone,
                     coalesce(v_left_of, array_fill(NULL::integer, ARRAY[cardinality(p_queues)])),
                     v_lanes, v_held);
                 v_gated := v_gated OR cardinality(v_lanes) > 0;
@@ -180,12 +184,17 @@ BEGIN
                 IF v_alone THEN
                     SELECT * INTO v_lanes, v_held, v_seqs FROM taskmq.claim_alone(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
-                        p_now, v_until, p_worker, v_lanes, v_held);
+                        p_now, v_until, p_worker, v_stopped, v_lanes, v_held);
                     v_gated := v_gated OR cardinality(v_lanes) > 0;
                 ELSE
+                    IF v_stopped IS NOT NULL THEN
+                        v_held := taskmq.stop(
+                            p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END,
+                            v_stopped, v_held);
+                    END IF;
                     v_seqs := taskmq.claim(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
-                        p_now, v_until, p_worker);
+                        p_now, v_until, p_worker, v_stopped);
                 END IF;
                 v_all := v_all || v_seqs;
                 v_left := v_left - cardinality(v_seqs);

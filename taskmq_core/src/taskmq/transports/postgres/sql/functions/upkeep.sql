@@ -74,6 +74,8 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
     DELETE FROM taskmq.leases WHERE name IN (
         SELECT name FROM taskmq.leases WHERE expires_at <= p_now LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    DELETE FROM taskmq.paused_workflows
+    WHERE NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.workflow = paused_workflows.workflow);
     PERFORM taskmq.announce('w', v_changed, v_ended);
     RETURN json_build_object(
         'reclaimed', v_reclaimed, 'expired', cardinality(v_expired), 'purged', v_purged,
@@ -250,6 +252,40 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM taskmq.announce('w', ARRAY[p_queue], NULL);
+    RETURN true;
+END $$;
+
+-- Let nobody reserve a job of a workflow. Alone: whoever reserves has to see it, and once it is
+-- committed nobody reserves who has not.
+CREATE OR REPLACE FUNCTION taskmq.pause_workflow(
+    p_now double precision, p_workflow text, p_by text, p_reason text
+) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM taskmq.enter(true);
+    INSERT INTO taskmq.paused_workflows (workflow, by, paused_at, reason)
+    SELECT p_workflow, p_by, taskmq.instant(p_now), p_reason
+    WHERE EXISTS (SELECT 1 FROM taskmq.jobs WHERE workflow = p_workflow)
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+-- End a pause, and give what it held its places back. Alone, lest somebody hold more meanwhile.
+CREATE OR REPLACE FUNCTION taskmq.resume_workflow(p_workflow text)
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_queues text[];
+BEGIN
+    PERFORM taskmq.enter(true);
+    DELETE FROM taskmq.paused_workflows WHERE workflow = p_workflow;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    WITH opened AS (
+        UPDATE taskmq.jobs SET phase = 2, gate = NULL WHERE gate = 'held workflow:' || p_workflow
+        RETURNING queue
+    )
+    SELECT array_agg(DISTINCT queue) INTO v_queues FROM opened;
+    PERFORM taskmq.announce('w', v_queues, NULL);
     RETURN true;
 END $$;
 
