@@ -36,13 +36,15 @@ class Suite:
     """What is taken out of the sdist. The package stays there: the installed one is tested."""
     own: str | None = None
     """A folder of ours, beside suites.toml, whose files are put next to the tests."""
-    folder: str = "."
-    """Where pytest is started, in what was taken."""
     arguments: tuple[str, ...] = ()
+    keyword: str = ""
+    """As pytest's -k: what of the tests belongs to the suite."""
     launcher: tuple[str, ...] = ()
     """A program of the environment that starts pytest."""
     overlay: tuple[str, ...] = ()
     """Packages that only this suite sees, before all others."""
+    paths: tuple[str, ...] = ()
+    """Folders of what was taken that modules are imported from."""
     variables: Mapping[str, str] = field(default_factory=dict)
     pairs: tuple[str, ...] = ()
     """``broker+backend``, the first by default."""

@@ -111,15 +111,16 @@ def carry_out(
         home = stack.enter_context(Home())
         folder = lay_out(request, archive, home.path / "suite")
         servers = Servers(stack)
-        variables = environment_variables(environment, suite, ensure_overlay(environment, suite))
+        overlay = ensure_overlay(environment, suite)
+        variables = environment_variables(environment, suite, overlay, folder)
         if request.pair:
             side = environment.side
             variables |= variables_for(servers, request.pair, side, home.path)
         plan = Plan(
-            command=Command(program(environment, suite), folder / suite.folder, variables),
+            command=Command(program(environment, suite), folder, variables),
             tests=request.tests or suite.tests,
             arguments=suite.arguments,
-            keyword=request.keyword,
+            keyword=" and ".join(f"({k})" for k in (suite.keyword, request.keyword) if k),
             work=home.path,
             logs=request.folder,
             limit=limits(request, baseline),
@@ -179,14 +180,16 @@ def program(environment: Environment, suite: Suite) -> Sequence[str]:
 
 
 def environment_variables(
-    environment: Environment, suite: Suite, overlay: Path | None
+    environment: Environment, suite: Suite, overlay: Path | None, folder: Path
 ) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(FOREIGN) and name not in ("CI", "VIRTUAL_ENV")
     }
-    paths = [str(SUITES)] if overlay is None else [str(overlay), str(SUITES)]
+    paths = [str(folder / each) for each in suite.paths] + [str(SUITES)]
+    if overlay is not None:
+        paths.insert(0, str(overlay))
     binaries = str(environment.folder / "bin")
     return inherited | {
         "PATH": os.pathsep.join([binaries, inherited.get("PATH", os.defpath)]),
@@ -194,7 +197,7 @@ def environment_variables(
         "VIRTUAL_ENV": str(environment.folder),
         # Tests may ask what they are run on.
         "TASKMQ_COMPAT_SIDE": environment.side,
-        **{name: value.format(folder=".") for name, value in suite.variables.items()},
+        **suite.variables,
     }
 
 
