@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from .backpressure import enqueue_or_wait
 from .builtin import builtin_tasks
-from .call import Call, instant
+from .call import Call
 from .checks import nearest
 from .clock import Clock, SystemClock
-from .codec import BUILT_IN, NO_PAYLOAD_STORE, Codec, CodecRegistry
+from .codec import Codec, CodecRegistry
 from .config import Config
 from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
-from .dedup import dedup_of
 from .demands import refuse_jobs, refuse_program, refuse_required
 from .eager import EagerRunner, LeapingClock
-from .envelope import DAY, VERSION, Envelope, Sealed, embed, extract, seal
-from .errors import ConfigError, DecodeError, MalformedEnvelope, SoftTimeLimit, TransportError
+from .envelope import Envelope, Sealed
+from .errors import ConfigError, SoftTimeLimit, TransportError
 from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
-from .flow import flow_of
 from .hooks import WorkerHook
-from .ids import new_id
 from .patience import within
 from .plugins import PREFIX, Plugins
 from .policy import TaskPolicy
@@ -36,6 +33,7 @@ from .records import JobFilter, JobRecord, PausedQueue
 from .references import OFFLOADED
 from .registry import Registry
 from .result import Result
+from .sealing import Sealer
 from .tasks import (
     BoundTaskDecorator,
     CoroutineTask,
@@ -106,6 +104,7 @@ class App:
         self.load_plugins(*self.config.plugins)
         self.offload = self._make_offload(payloads)
         """What puts large arguments and results into a payload store, if there is one."""
+        self._sealer = Sealer(self.config, self.codecs, self.offload)
         self.spool = self._make_spool()
         """What keeps jobs on this host while the store cannot be reached, if there is one."""
         self._eager: EagerRunner | None = None
@@ -371,93 +370,20 @@ class App:
         return Result(self, job_id)
 
     def seal(self, call: Call[Any], now: float) -> Sealed:
-        """The envelope of a call, checked against the size limit. Large arguments are in the
-        payload store then, if the app has one."""
-        task, options, config = call.task, call.with_, self.config
-        policy = task.policy
-        codec, (args, kwargs) = self.codecs.encode_many(
-            (call.args, call.kwargs), options.codec or policy.codec
-        )
-        is_json = codec in BUILT_IN or self.codecs.is_json(codec)
-        expires = policy.expires if options.expires is None else options.expires
-        queue = options.queue or policy.queue or config.default_queue
-        declared = config.queues.get(queue)
-        limits, fair = flow_of(call, queue, declared)
-        dedup = None
-        if policy.dedup is not None or options.dedup is not None:
-            dedup = dedup_of(call)
-        envelope = Envelope(
-            v=VERSION,
-            id=call.id or options.id or new_id(now),
-            task=task.name,
-            queue=queue,
-            args=embed(args, is_json=is_json),
-            kwargs=embed(kwargs, is_json=is_json),
-            codec=codec,
-            priority=_or(options.priority, policy.priority),
-            eta=None if options.eta is None else instant("eta", options.eta, now),
-            expires_at=None if expires is None else instant("expires", expires, now),
-            timeout=_or(options.timeout, policy.timeout),
-            hard_timeout=_or(options.hard_timeout, policy.hard_timeout),
-            ack=options.ack or policy.ack,
-            max_deliveries=options.max_deliveries or policy.max_deliveries,
-            key=options.key,
-            key_ttl=_or(options.key_ttl, config.key_ttl),
-            store_result=_or(options.store_result, _or(policy.store_result, config.store_results)),
-            result_ttl=_or(options.result_ttl, _or(policy.result_ttl, config.result_ttl)),
-            feeds=call.feeds,
-            after=call.after,
-            run_if=call.run_if,
-            workflow=call.workflow,
-            fail_fast=call.fail_fast,
-            limits=limits,
-            fair=fair,
-            dedup=dedup,
-            dedup_ttl=DAY if dedup is None else self._dedup_ttl(call),
-            trace=dict(options.trace) if options.trace else {},
-            headers=dict(options.headers) if options.headers else {},
-            enqueued_at=now,
-        )
-        sealed = self.seal_envelope(envelope)
-        if declared is None or declared.capacity is None:
-            return sealed
-        return Sealed(envelope, sealed.data, declared.room)
-
-    def _dedup_ttl(self, call: Call[Any]) -> float:
-        return _or(call.with_.dedup_ttl, _or(call.task.policy.dedup_ttl, self.config.dedup_ttl))
+        """See `taskmq.sealing.Sealer.seal`."""
+        return self._sealer.seal(call, now)
 
     def seal_envelope(self, envelope: Envelope) -> Sealed:
-        """An envelope as it is stored: large arguments are put into the payload store, if the app
-        has one. Raises as `taskmq.envelope.seal` does, and `PayloadUnavailable`."""
-        if self.offload is not None:
-            envelope = self.offload.send(envelope)
-        return seal(envelope, self.config.max_message_bytes)
+        """See `taskmq.sealing.Sealer.seal_envelope`."""
+        return self._sealer.seal_envelope(envelope)
 
     def fetch(self, envelope: Envelope) -> Envelope:
-        """An envelope with its arguments, wherever they are.
-
-        Raises `DecodeError` (`PayloadLost` if they are missing or damaged), and
-        `PayloadUnavailable`.
-        """
-        if envelope.codec != OFFLOADED:
-            return envelope
-        if self.offload is None:
-            raise DecodeError(NO_PAYLOAD_STORE)
-        return self.offload.fetch(envelope)
+        """See `taskmq.sealing.Sealer.fetch`."""
+        return self._sealer.fetch(envelope)
 
     def arguments_of(self, envelope: Envelope) -> tuple[list[Any], dict[str, Any]]:
-        """The decoded arguments of an envelope. Raises as `fetch` does."""
-        envelope = self.fetch(envelope)
-        codec, decode = envelope.codec, self.codecs.decode
-        is_json = self.codecs.is_json(codec)
-        try:
-            args = decode(extract(envelope.args, codec, is_json=is_json))
-            kwargs = decode(extract(envelope.kwargs, codec, is_json=is_json))
-        except MalformedEnvelope as error:
-            raise DecodeError(str(error)) from None
-        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
-            raise DecodeError("arguments are no list and dict")
-        return list(args), kwargs
+        """See `taskmq.sealing.Sealer.arguments_of`."""
+        return self._sealer.arguments_of(envelope)
 
     # -- control -----------------------------------------------------------------------------
 
@@ -661,10 +587,6 @@ def _policy(options: dict[str, Any]) -> TaskPolicy:
         hint = nearest(unknown[0], TaskPolicy.__dataclass_fields__)
         raise ConfigError(f"no task option {unknown[0]!r}{hint}")
     return TaskPolicy(**options)
-
-
-def _or(value: T | None, default: T) -> T:
-    return default if value is None else value
 
 
 def _import(name: str) -> ModuleType:
