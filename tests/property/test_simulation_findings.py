@@ -117,10 +117,6 @@ def test_a_job_that_got_another_envelope_does_not_count_for_its_old_limits(
     assert ids(store.reserve(wanted("q"))) == ["j2"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="who follows a job that another of its limits refuses is looked for after the others",
-)
 def test_a_job_refused_by_its_second_limit_does_not_let_a_less_urgent_one_pass_its_follower(
     store: Transport,
 ) -> None:
@@ -131,10 +127,6 @@ def test_a_job_refused_by_its_second_limit_does_not_let_a_less_urgent_one_pass_i
     assert ids(store.reserve(wanted("q", limit=1))) == ["j2"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the job that waits for a rate in place of the others stays, when an earlier one comes",
-)
 def test_a_job_that_comes_back_to_a_rate_is_before_later_ones(
     store: Transport, clock: FakeClock
 ) -> None:
@@ -147,10 +139,6 @@ def test_a_job_that_comes_back_to_a_rate_is_before_later_ones(
     assert ids(store.reserve(wanted("q"))) == ["j1"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a job that waits for a rate waits for the instant that was known when it began to",
-)
 def test_a_job_that_waits_for_a_rate_follows_one_that_gave_its_start_back(
     store: Transport,
 ) -> None:

@@ -33,9 +33,10 @@ from taskmq.transport import (
     Settlement,
 )
 from taskmq.transports._fair import UNIT, Line, Turn, Turnstile
-from taskmq.transports._gates import Gates
+from taskmq.transports._gates import Gates, Lane
 from taskmq.transports.memory import MemoryTransport, endings
 from taskmq.transports.memory.enqueue import MemoryRoom
+from taskmq.transports.memory.gates import MemoryBooks
 from taskmq.transports.memory.listener import Signals
 from taskmq.worker.fetcher import Fetcher
 from taskmq.worker.inbox import Inbox
@@ -356,6 +357,17 @@ def nobody_follows_who_leaves(patch: Patch) -> None:
     patch.setattr(Gates, "leave", lambda gates, limits, queue, priority: None)
 
 
+def nobody_presses_on(patch: Patch) -> None:
+    patch.setattr(Gates, "pressing", False)
+
+
+def anybody_represents(patch: Patch) -> None:
+    def count(books: MemoryBooks, lane: Lane) -> int:
+        return len(books._index.representatives.get(lane, ()))
+
+    patch.setattr(MemoryBooks, "representatives", count)
+
+
 def first_come_first_served(patch: Patch) -> None:
     enter = Turnstile.enter
 
@@ -460,6 +472,8 @@ PLANTS: list[tuple[Callable[[Patch], None], set[Rule], int]] = [
     (one_more_at_once, {"limit"}, 100),
     (a_rate_without_memory, {"limit"}, 100),
     (nobody_follows_who_leaves, {"due", "answer", "wake", "drain"}, 100),
+    (nobody_presses_on, {"fifo", "priority", "turn"}, 300),
+    (anybody_represents, {"fifo", "turn"}, 100),
     (first_come_first_served, {"turn"}, 100),
     (weights_are_ignored, {"turn"}, 300),
     (room_for_one_more, {"room", "state"}, 60),

@@ -2,14 +2,20 @@
 
 Jobs that a limit keeps from running are *held* behind its gate, out of the way of all others. They
 stand in lanes, one for each queue and priority, so that none of them waits for a queue that nobody
-serves or for something less urgent. Of each lane some jobs are not held but ready (or, behind a
-rate, delayed until the gate opens): its *representatives*. Reserving asks the gates, so that no
+serves or for something less urgent. Of each lane the first jobs are not held but ready (or, behind
+a rate, delayed until the gate opens): its *representatives*. Reserving asks the gates, so that no
 limit is ever exceeded; what it may not have, it holds. Whenever a job leaves (reserved, ended,
 held elsewhere), its lanes are refilled.
 
-So nobody is forgotten: where jobs are held in a lane, behind a rate there is a representative, and
-behind a concurrency limit as many run or represent as may run. And each job is looked at once when
-it comes, once when its turn comes: 100,000 held ones cost the others nothing.
+Nobody is forgotten: of each lane as many stand ready as its gate would let pass, and behind a
+closed rate one is delayed until it opens. Nobody is overtaken either: representatives come before
+those that are held, so that one behind the first held job does not count as such. A lane whose
+representative has gone to another gate, while its own would let somebody pass, is *pressing*: it is
+refilled before anything else is looked at. And when a rate gets a start back, those that are
+delayed by it are due earlier.
+
+Each job is looked at once when it comes, once when its turn comes, and once more for each limit
+that refuses it then: 100,000 held ones cost the others nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +54,7 @@ class Books(Protocol):
     def set_until(self, gate: str, until: float) -> None: ...
 
     def representatives(self, lane: Lane) -> int:
-        """How many jobs that are ready or delayed have come from a lane, or before its first."""
+        """How many jobs that are ready or delayed stand for a lane, before the first held one."""
 
     def first_held(self, lane: Lane) -> Sequence[Limit] | None:
         """The limits of the first job in a lane; ``None`` if it is empty."""
@@ -58,6 +64,9 @@ class Books(Protocol):
 
     def promote(self, lane: Lane, count: int, visible_at: float | None) -> None:
         """Make the first jobs of a lane ready now, or delayed until an instant."""
+
+    def hasten(self, gate: str, visible_at: float) -> None:
+        """Delay the representatives of a rate gate until then, and no longer."""
 
 
 class Gates:
@@ -71,16 +80,22 @@ class Gates:
         self._new: dict[Lane, int] = {}  # jobs of this operation that are not held
         self._holding: set[Lane] = set()  # lanes that are known to hold jobs
         self._touched: dict[Lane, None] = {}
+        self._pressing: dict[Lane, None] = {}
+        self._filled: set[Lane] = set()  # of rates: as many represent them as may pass
         self._left: set[str] = set()  # gates that somebody left
+        self._refunded: dict[str, Limit] = {}
+        self._promoted = False
 
     # -- enqueue -----------------------------------------------------------------------------
 
     def place(self, limits: Sequence[Limit], queue: str, priority: int) -> str | None:
-        """Where a new job stands that could run now: the gate that holds it, or ``None``."""
+        """Where a new job stands that could run now: the gate that holds it, or ``None``. Where
+        jobs have turns, `refill` has to follow: a new one may come before others then."""
         lanes = [Lane(limit.gate, queue, priority) for limit in limits]
         for lane, limit in zip(lanes, limits, strict=True):
             if self._is_full(lane, limit):
                 self._holding.add(lane)
+                self._touched[lane] = None
                 return lane.gate
         for lane in lanes:
             self._new[lane] += 1
@@ -98,22 +113,47 @@ class Gates:
     # -- reserve -----------------------------------------------------------------------------
 
     def admit(self, limits: Sequence[Limit], queue: str, priority: int) -> str | None:
-        """Let a job run, or name the gate that it has to be held at."""
-        self.step_aside(limits, queue, priority)
+        """Let a job run, or name the gate that it has to be held at. When it is where that says,
+        `press_on` has to be called, if the gates are `pressing`."""
+        refused_by = next((limit.gate for limit in limits if self._room(limit) < 1), None)
+        if refused_by is not None:
+            self.step_aside(limits, queue, priority)
+            return refused_by
         for limit in limits:
-            if self._room(limit) < 1:
-                return limit.gate
-        for limit in limits:
+            lane = Lane(limit.gate, queue, priority)
+            self._touched[lane] = None
             if limit.kind == "concurrency":
                 self._running[limit.gate] += 1
             else:
-                self._remember(limit.gate, following(limit, self._until[limit.gate], self._now))
+                self._pass_rate(lane, limit)
         return None
 
+    def _pass_rate(self, lane: Lane, limit: Limit) -> None:
+        self._remember(limit.gate, following(limit, self._until[limit.gate], self._now))
+        if lane not in self._filled and self._room(limit) > 0:
+            # One was enough to wait for the gate; now it is open for several.
+            self._filled.add(lane)
+            self._pressing[lane] = None
+
     def step_aside(self, limits: Sequence[Limit], queue: str, priority: int) -> None:
-        """A job is ready no longer."""
+        """A ready job is to be held, at whatever gate. `press_on` has to follow, see `admit`."""
         for limit in limits:
-            self._touched[Lane(limit.gate, queue, priority)] = None
+            lane = Lane(limit.gate, queue, priority)
+            self._touched[lane] = None
+            if self._room(limit) > 0:
+                self._pressing[lane] = None  # it may have stood for this lane
+
+    @property
+    def pressing(self) -> bool:
+        """Whether somebody may have to come before all who are looked at next."""
+        return bool(self._pressing)
+
+    def press_on(self) -> bool:
+        """See to them; whether a job is ready now that was not."""
+        pressing, self._pressing = self._pressing, {}
+        promoted = [lane for lane in pressing if self._refill(lane)]
+        self._promoted = self._promoted or bool(promoted)
+        return bool(promoted)
 
     # -- any end -----------------------------------------------------------------------------
 
@@ -131,12 +171,17 @@ class Gates:
             if limit.kind == "rate":
                 self._room(limit)
                 self._remember(limit.gate, self._until[limit.gate] - limit.interval)
+                self._refunded[limit.gate] = limit
 
     def refill(self) -> bool:
-        """See to the lanes that were touched; whether a job is ready now that was not."""
-        touched, self._touched = self._touched, {}
+        """See to the lanes that were touched, and those of rates that were refunded; whether a job
+        is ready now that was not, since this was asked last."""
+        for gate, limit in self._refunded.items():
+            self._books.hasten(gate, opens_at(limit, self._until[gate]))
+        touched, self._touched, self._refunded = self._touched, {}, {}
         promoted = [lane for lane in touched if self._refill(lane)]
-        return bool(promoted)
+        answer, self._promoted = self._promoted or bool(promoted), False
+        return answer
 
     def _refill(self, lane: Lane) -> bool:
         held = self._books.first_held(lane)

@@ -29,8 +29,6 @@ class Flow:
         self.paused: set[str] = set()
         self._next: dict[str, float] = {}
         """By rate: when the next job would be due if all came evenly spaced."""
-        self._latest: dict[str, float] = {}
-        """The latest of these, whatever was refunded."""
         self._present: dict[Line, int] = {}
         self._served: dict[tuple[Line, str], int] = {}
 
@@ -46,14 +44,9 @@ class Flow:
             return -math.inf if self._running(limit) < limit.amount else math.inf
         return _early(limit, self._next.get(limit.key, -math.inf))
 
-    def surely_opens(self, job: Job) -> float:
-        """From when on all its limits let it pass, as far as it must have been noticed: a job that
-        stands for others may wait for the instant that was known before another was refunded."""
-        return max((self._surely_opens(limit) for limit in job.envelope.limits), default=-math.inf)
-
-    def _surely_opens(self, limit: Limit) -> float:
-        latest = self._latest.get(limit.key, -math.inf)
-        return self.opens(limit) if limit.kind == "concurrency" else _early(limit, latest)
+    def opens_for(self, job: Job) -> float:
+        """From when on all its limits let it pass."""
+        return max(map(self.opens, job.envelope.limits), default=-math.inf)
 
     def _running(self, limit: Limit) -> int:
         running = (job for job in self._jobs.values() if job.is_running)
@@ -92,8 +85,7 @@ class Flow:
         for limit in job.envelope.limits:
             if limit.kind == "rate":
                 due = max(now, self._next.get(limit.key, now))
-                self._next[limit.key] = due = due + limit.per / limit.amount
-                self._latest[limit.key] = max(due, self._latest.get(limit.key, due))
+                self._next[limit.key] = due + limit.per / limit.amount
         turn, line = job.turn, job.line
         if turn is not None:
             self._present[line] = max(self._present[line], turn.rank)

@@ -174,7 +174,7 @@ class Model(Lifecycle):
 
     def ready(self, queues: Collection[str], now: float) -> list[Job]:
         """Of these, those that no limit keeps."""
-        return [job for job in self.waiting(queues, now) if self.flow.surely_opens(job) <= now]
+        return [job for job in self.waiting(queues, now) if self.flow.opens_for(job) <= now]
 
     def deliver(self, delivery: Delivery, worker: str, lease_until: float, now: float) -> None:
         """Take a delivery over that the store has made."""
@@ -193,7 +193,7 @@ class Model(Lifecycle):
         for job in self._in(queues, UNSTARTED):
             if job.visible_at > now:
                 instants.append(job.visible_at)
-            elif (opens := self.flow.surely_opens(job)) > now:
+            elif (opens := self.flow.opens_for(job)) > now:
                 instants.append(opens)
         return min((at for at in instants if at < math.inf), default=None)
 

@@ -174,9 +174,7 @@ class Observer:
     def _before_its_turn(self, job: Job, queues: Collection[str]) -> tuple[Rule, str] | None:
         for other in self.model.ready(queues, self.clock.now()):
             problem = _overtakes(job, other)
-            # One under a limit stands behind it until somebody sees that there is room: others
-            # may have passed meanwhile.
-            if problem is not None and not other.envelope.limits:
+            if problem is not None:
                 return problem
         return None
 

@@ -91,6 +91,8 @@ def _add(store: Store, batch: Iterable[Sealed], now: float) -> list[Job]:
         holder = gates.place(limits, envelope.queue, envelope.priority)
         gate = holder or limits[-1].gate
         added.append(store.add(sealed, now, turn=turn, held=holder is not None, gate=gate))
+    if store.fair.present:
+        gates.refill()
     return added
 
 

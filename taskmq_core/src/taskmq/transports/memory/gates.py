@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,8 +35,9 @@ class GateIndex:
     def __init__(self) -> None:
         self.running: defaultdict[str, set[str]] = defaultdict(set)
         self.held: dict[Lane, Ordered[float]] = {}  # in store order
-        self.representatives: defaultdict[Lane, set[str]] = defaultdict(set)
-        self.lanes: defaultdict[str, set[Lane]] = defaultdict(set)  # those that hold jobs
+        self.representatives: defaultdict[Lane, list[tuple[int, str]]] = defaultdict(list)
+        """By place, and sorted."""
+        self.lanes: defaultdict[str, set[Lane]] = defaultdict(set)  # those with either
         self.until: dict[str, float] = {}
 
     def place(self, job: Job) -> None:
@@ -48,7 +50,8 @@ class GateIndex:
             self.held.setdefault(lane, Ordered[float]()).put(job.id, job.place)
             self.lanes[gate].add(lane)
         else:
-            self.representatives[lane].add(job.id)
+            insort(self.representatives[lane], (job.place, job.id))
+            self.lanes[gate].add(lane)
 
     def remove(self, job: Job) -> None:
         """Strike a job out. Its gate, state, queue and priority must be what they were."""
@@ -62,13 +65,19 @@ class GateIndex:
             self.held[lane].discard(job.id)
             if not self.held[lane]:
                 del self.held[lane]
-                self.lanes[gate].discard(lane)
-                if not self.lanes[gate]:
-                    del self.lanes[gate]
+                self._leave(lane)
         else:
-            self.representatives[lane].discard(job.id)
-            if not self.representatives[lane]:
+            line = self.representatives[lane]
+            del line[bisect_left(line, (job.place, job.id))]
+            if not line:
                 del self.representatives[lane]
+                self._leave(lane)
+
+    def _leave(self, lane: Lane) -> None:
+        if lane not in self.held and lane not in self.representatives:
+            self.lanes[lane.gate].discard(lane)
+            if not self.lanes[lane.gate]:
+                del self.lanes[lane.gate]
 
 
 class MemoryBooks:
@@ -89,7 +98,9 @@ class MemoryBooks:
         self._index.until[gate] = until
 
     def representatives(self, lane: Lane) -> int:
-        return len(self._index.representatives.get(lane, ()))
+        line = self._index.representatives.get(lane, [])
+        held = self._index.held.get(lane)
+        return len(line) if held is None else bisect_left(line, (held.first(), ""))
 
     def first_held(self, lane: Lane) -> Sequence[Limit] | None:
         line = self._index.held.get(lane)
@@ -97,6 +108,13 @@ class MemoryBooks:
 
     def lanes(self, gate: str) -> list[Lane]:
         return sorted(self._index.lanes.get(gate, ()))
+
+    def hasten(self, gate: str, visible_at: float) -> None:
+        lanes = self._index.lanes.get(gate, ())
+        names = [name for lane in lanes for _, name in self._index.representatives.get(lane, ())]
+        for job in [self._store.jobs[name] for name in names]:
+            if job.visible_at > visible_at:
+                self._store.reschedule(job, self._now, visible_at=visible_at)
 
     def promote(self, lane: Lane, count: int, visible_at: float | None) -> None:
         for _ in range(min(count, len(self._index.held[lane]))):

@@ -10,7 +10,7 @@ import msgspec
 from taskmq.records import Dropped
 from taskmq.states import TERMINAL, Event, JobState
 from taskmq.transport import Delivery, Reservation
-from taskmq.transports._fair import Line, Turnstile
+from taskmq.transports._fair import Line, Turn, Turnstile
 from taskmq.transports._gates import Gates, pause_gate
 from taskmq.turns import Turns
 
@@ -18,7 +18,6 @@ from . import endings
 from .fair import MemoryFairBooks
 from .gates import open_gates
 from .job import Job
-from .ordered import Ordered
 from .settle import lose
 from .store import Store
 
@@ -125,8 +124,7 @@ def _reserve_ready(
             available[queue] = min(available.get(queue, 0), quota)
         shares = turns.share(available, wanted.queues, left)
         for queue, count in shares.items():
-            jobs = _take(store, gates, store.lanes[queue].ready[priority], count, now)
-            deliveries += _hand_out(store, Line(queue, priority), jobs, wanted, now)
+            deliveries += _take(store, gates, Line(queue, priority), count, wanted, now)
 
 
 def _reserve_named(
@@ -143,35 +141,40 @@ def _reserve_named(
             break
         if job.queue not in open_queues(wanted, deliveries) or not store.is_ready(job):
             continue
-        gate = _obstacle(store, gates, job)
-        if gate is None:
-            deliveries += _hand_out(store, Line(job.queue, job.priority), [job], wanted, now)
-        else:
-            store.hold(job, gate, now)
+        delivery = _try(store, gates, job, wanted, now)
+        if delivery is not None:
+            deliveries.append(delivery)
+            _serve(store, Line(job.queue, job.priority), [job.turn])
 
 
-def _hand_out(
-    store: Store, line: Line, jobs: Iterable[Job], wanted: Reservation, now: float
+def _take(
+    store: Store, gates: Gates, line: Line, count: int, wanted: Reservation, now: float
 ) -> list[Delivery]:
-    """Lease jobs of one line."""
-    deliveries = [_lease(store, job, wanted, now) for job in jobs]
-    turns_taken = [job.turn for job in jobs if job.turn is not None]
-    if turns_taken:
-        Turnstile(MemoryFairBooks(store)).serve(line, turns_taken)
-    return deliveries
-
-
-def _take(store: Store, gates: Gates, line: Ordered[float], count: int, now: float) -> list[Job]:
-    """The first jobs in line that may run."""
-    taken: list[Job] = []
-    while line and len(taken) < count:
-        job = store.jobs[line.pop()]
-        gate = _obstacle(store, gates, job)
-        if gate is None:
-            taken.append(job)
-        else:
-            store.hold(job, gate, now)
+    """Lease the first jobs of a line that may run."""
+    ready = store.lanes[line.queue].ready[line.priority]
+    taken: list[Delivery] = []
+    turns: list[Turn | None] = []
+    while ready and len(taken) < count:
+        job = store.jobs[ready.peek()]
+        delivery = _try(store, gates, job, wanted, now)
+        if delivery is not None:
+            taken.append(delivery)
+            turns.append(job.turn)
+    _serve(store, line, turns)
     return taken
+
+
+def _try(store: Store, gates: Gates, job: Job, wanted: Reservation, now: float) -> Delivery | None:
+    """Lease a ready job, or hold it."""
+    gate = _obstacle(store, gates, job)
+    delivery = None
+    if gate is None:
+        delivery = _lease(store, job, wanted, now)
+    else:
+        store.hold(job, gate, now)
+    if gates.pressing:
+        gates.press_on()
+    return delivery
 
 
 def _obstacle(store: Store, gates: Gates, job: Job) -> str | None:
@@ -180,6 +183,12 @@ def _obstacle(store: Store, gates: Gates, job: Job) -> str | None:
         gates.step_aside(job.limits, job.queue, job.priority)
         return pause_gate(job.workflow or "")
     return gates.admit(job.limits, job.queue, job.priority) if job.limits else None
+
+
+def _serve(store: Store, line: Line, turns: Iterable[Turn | None]) -> None:
+    taken = [turn for turn in turns if turn is not None]
+    if taken:
+        Turnstile(MemoryFairBooks(store)).serve(line, taken)
 
 
 def quotas_left(wanted: Reservation, deliveries: Iterable[Delivery]) -> dict[str, int]:

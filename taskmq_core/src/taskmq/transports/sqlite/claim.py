@@ -128,23 +128,29 @@ class Claim:
         size = count
         while count > 0 and not self.is_unfinished:
             rows = self._select(queue, level, size)
-            count -= self._lease_first(queue, rows, count)
-            if len(rows) < size:
+            taken, is_stale = self._lease_first(queue, rows, count)
+            count -= taken
+            if len(rows) < size and not is_stale:
                 break
             size = max(count, CHUNK)
 
-    def _lease_first(self, queue: str, rows: list[Claimed], count: int) -> int:
-        """Lease the first of some jobs that may run, up to ``count``; how many were."""
-        rows = rows if self._is_free else self._without_stopped(queue, rows)
+    def _lease_first(self, queue: str, rows: list[Claimed], count: int) -> tuple[int, bool]:
+        """Lease the first of some jobs that may run, up to ``count``; how many were, and whether
+        another may have to come before the rest of them."""
+        if not self._is_free:
+            rows = self._without_stopped(queue, rows)
+            if self._gates is not None and self._gates.pressing and self._gates.press_on():
+                return 0, True
         controlled = [row[0] for row in rows if row[CONTROLLED]]
+        is_stale = False
         if controlled:
-            passed = self._pass(queue, rows, count, self._controls_of(controlled))
+            taken, is_stale = self._pass(queue, rows, count, self._controls_of(controlled))
         else:
-            passed = rows[:count]
-            self._lease(queue, passed)
+            taken = len(rows[:count])
+            self._lease(queue, rows[:count])
         if queue in self._quotas:
-            self._quotas[queue] -= len(passed)
-        return len(passed)
+            self._quotas[queue] -= taken
+        return taken, is_stale
 
     def _select(self, queue: str, level: int | None, count: int) -> list[Claimed]:
         if level is None:
@@ -173,20 +179,36 @@ class Claim:
 
     def _pass(
         self, queue: str, rows: list[Claimed], count: int, controls: Controls
-    ) -> list[Claimed]:
-        """Lease those of some jobs that may run; the others before the last of them are held."""
+    ) -> tuple[int, bool]:
+        """See `_lease_first`. Those that may not run are held."""
         gates = self._gates = self._gates or open_gates(self._connection, self._now)
-        passed: list[Claimed] = []
-        held: list[tuple[str, int]] = []
+        taken, passed, held = 0, list[Claimed](), list[tuple[str, int]]()
         for row in rows:
-            if len(passed) == count:
+            if taken == count:
                 break
             limits, _ = controls.get(row[0], FREE)
             gate = None if limits is None else gates.admit(limits_of(limits), queue, row[2])
             if gate is None:
                 passed.append(row)
+                taken += 1
             else:
                 held.append((gate, row[0]))
+            if gates.pressing:
+                self._write(queue, passed, held, controls)
+                passed, held = [], []
+                if gates.press_on():
+                    return taken, True
+        self._write(queue, passed, held, controls)
+        return taken, False
+
+    def _write(
+        self,
+        queue: str,
+        passed: Sequence[Claimed],
+        held: Sequence[tuple[str, int]],
+        controls: Controls,
+    ) -> None:
+        """Lease jobs, and hold others."""
         self._connection.executemany(GATES["hold"], held)
         self._held += len(held)
         self._lease(queue, passed)
@@ -194,7 +216,6 @@ class Claim:
         limited = [(seq, limits) for seq, limits, _ in known if limits is not None]
         pass_gates(self._connection, limited)
         fair.serve(self._connection, [seq for seq, _, rank in known if rank])
-        return passed
 
     def _lease(self, queue: str, rows: Sequence[Claimed]) -> None:
         if not rows:

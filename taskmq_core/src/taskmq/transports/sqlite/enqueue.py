@@ -146,7 +146,8 @@ def _enqueue_linked(
         nodes = link(_envelopes(new), stored)  # again: it may wait for one that was dropped
     places = _insert(connection, new.values(), nodes, now)
     fair.enter(connection, _placed(places, new))
-    gates.place(connection, _placed(places, new), now)
+    in_turns = fair.any_lines(connection)
+    gates.place(connection, _placed(places, new), now, in_turns=in_turns)
     connection.executemany(
         SQL["insert_key"],
         [(e.key, e.id, fingerprint(e), now + e.key_ttl) for e in _envelopes(new) if e.key],

@@ -52,7 +52,7 @@ class SqliteBooks:
         self._execute(SQL["set_until"], (gate, until))
 
     def representatives(self, lane: Lane) -> int:
-        return int(self._execute(SQL["representatives"], lane).fetchone()[0])
+        return int(self._execute(SQL["representatives"], lane._asdict()).fetchone()[0])
 
     def first_held(self, lane: Lane) -> Sequence[Limit] | None:
         row = self._execute(SQL["first_held"], lane).fetchone()
@@ -67,6 +67,9 @@ class SqliteBooks:
             if row is None:
                 row = self._execute(SQL["next_queue"], (gate, found[-1].queue)).fetchone()
         return found
+
+    def hasten(self, gate: str, visible_at: float) -> None:
+        self._execute(SQL["hasten"], {"gate": gate, "at": visible_at})
 
     def promote(self, lane: Lane, count: int, visible_at: float | None) -> None:
         values = {**lane._asdict(), "count": count, "at": visible_at}
@@ -90,9 +93,15 @@ def refill(connection: sqlite3.Connection, departures: Iterable[Departure], now:
 
 
 def place(
-    connection: sqlite3.Connection, batch: Iterable[tuple[int, Envelope]], now: float
+    connection: sqlite3.Connection,
+    batch: Iterable[tuple[int, Envelope]],
+    now: float,
+    *,
+    in_turns: bool,
 ) -> None:
-    """Give new jobs, by their place in the store, their limits, and hold those that must wait."""
+    """Give new jobs, by their place in the store, their limits, and hold those that must wait.
+
+    ``in_turns``: a new one may come before others."""
     gates = open_gates(connection, now)
     limited: list[tuple[str | None, int]] = []
     moved: dict[str, list[tuple[str, int]]] = {"hold": [], "next": []}
@@ -107,6 +116,8 @@ def place(
     connection.executemany(SQL["limit"], limited)
     for statement, rows in moved.items():
         connection.executemany(SQL[statement], rows)
+    if in_turns:
+        gates.refill()
 
 
 def pass_gates(connection: sqlite3.Connection, passed: Iterable[tuple[int, str]]) -> None:

@@ -1,11 +1,12 @@
 -- Who may pass, who waits, and who comes next: taskmq.transports._gates says how, and why.
 --
--- A lane is where held jobs of one gate, queue and priority stand. "running" counts the jobs behind
--- a concurrency gate, "represent" those that are ready or delayed and have come from a lane.
+-- A lane is where held jobs of one gate, queue and priority stand, in a sorted set; those that
+-- represent it, which are ready or delayed, stand in another. "running" counts the jobs behind a
+-- concurrency gate.
 
 local lanes = {}  -- by name
 local departures = {}
-local running, represent = Store.counters('running'), Store.counters('represent')
+local running = Store.counters('running')
 
 local function gate_of(limit)
   return limit.kind .. ':' .. limit.key
@@ -34,10 +35,12 @@ function Gates.enter(job)
     running.add(job.gate, 1)
   elseif job.held then
     Store.write('ZADD', 'lane:' .. lane.name, 0, Lanes.member(job))
+  else
+    Store.write('ZADD', 'next:' .. lane.name, 0, Lanes.member(job))
+  end
+  if job.state ~= 'RUNNING' then
     Store.write('SADD', 'lanes:' .. job.gate, lane.name)
     lane.was_left = nil
-  else
-    represent.add(lane.name, 1)
   end
 end
 
@@ -50,7 +53,8 @@ function Gates.exit(job)
     Store.write('ZREM', 'lane:' .. lane.name, Lanes.member(job))
     lane.was_left = true
   else
-    represent.add(lane.name, -1)
+    Store.write('ZREM', 'next:' .. lane.name, Lanes.member(job))
+    lane.was_left = true
   end
 end
 
@@ -59,9 +63,15 @@ function Gates.departed(job, refunded)
   departures[#departures + 1] = {job.limits, job.queue, job.priority, refunded}
 end
 
+-- The first job in a lane, as its member.
 local function first_held(lane)
-  local first = Store.ask('ZRANGE', 'lane:' .. lane.name, 0, 0)[1]
-  return first and Jobs.get(Lanes.id(first)).limits
+  return Store.ask('ZRANGE', 'lane:' .. lane.name, 0, 0)[1]
+end
+
+-- How many jobs stand for a lane, before the first that is held.
+local function represent(lane, first)
+  if not first then return Store.ask('ZCARD', 'next:' .. lane.name) end
+  return Store.ask('ZLEXCOUNT', 'next:' .. lane.name, '-', '(' .. first)
 end
 
 local function promote(lane, count, visible_at)
@@ -98,6 +108,16 @@ function Gates.let_out(gate, limit)
   return left
 end
 
+-- Delay the representatives of a rate gate until then, and no longer.
+local function hasten(gate, visible_at)
+  for _, name in ipairs(Store.ask('SMEMBERS', 'lanes:' .. gate)) do
+    local members = Store.ask('ZRANGE', 'next:' .. name, 0, -1)
+    for _, job in ipairs(Jobs.all(Lanes.ids(members))) do
+      if job.visible_at > visible_at then Moves.reschedule(job, visible_at) end
+    end
+  end
+end
+
 local Pass = {}
 Pass.__index = Pass
 
@@ -105,6 +125,7 @@ Pass.__index = Pass
 function Gates.open()
   return setmetatable({
     _running = {}, _until = {}, _new = {}, _holding = {}, _touched = {}, _left = {},
+    _filled = {}, _refunded = {},
   }, Pass)
 end
 
@@ -130,20 +151,22 @@ end
 function Pass:_is_full(lane, limit)
   if self._holding[lane] then return true end
   if not self._new[lane] then
-    self._new[lane] = represent.get(lane.name)
-    if first_held(lane) then return true end
+    local first = first_held(lane)
+    if first then return true end
+    self._new[lane] = represent(lane)
   end
   local room = self:_room(limit)
   if room == 0 and limit.kind == 'rate' then room = 1 end
   return self._new[lane] >= room
 end
 
--- Where a new job stands that could run now: the gate that holds it, or nil.
+-- Where a new job stands that could run now: the gate that holds it, or nil. Where jobs have turns,
+-- "refill" has to follow: a new one may come before others then.
 function Pass:place(limits, queue, priority)
   for _, limit in ipairs(limits) do
     local lane = lane_of(gate_of(limit), queue, priority)
     if self:_is_full(lane, limit) then
-      self._holding[lane] = true
+      self._holding[lane], self._touched[lane] = true, true
       return lane.gate
     end
   end
@@ -153,33 +176,62 @@ function Pass:place(limits, queue, priority)
   end
 end
 
--- A job with these limits is ready no longer.
+-- A ready job is to be held, at whatever gate. press_on has to follow, see "admit".
 function Pass:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
-    self._touched[lane_of(gate_of(limit), queue, priority)] = true
+    local lane = lane_of(gate_of(limit), queue, priority)
+    self._touched[lane] = true
+    if self:_room(limit) > 0 then self:_press(lane) end  -- it may have stood for this lane
   end
 end
 
--- Let a job run, or name the gate that it has to be held at.
+-- Let a job run, or name the gate that it has to be held at. When it is where that says, press_on
+-- has to be called, if there are "pressing" lanes.
 function Pass:admit(limits, queue, priority)
-  self:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
-    if self:_room(limit) < 1 then return gate_of(limit) end
+    if self:_room(limit) < 1 then
+      self:step_aside(limits, queue, priority)
+      return gate_of(limit)
+    end
   end
   for _, limit in ipairs(limits) do
     local gate = gate_of(limit)
+    local lane = lane_of(gate, queue, priority)
+    self._touched[lane] = true
     if limit.kind == 'concurrency' then
       self._running[gate] = self._running[gate] + 1
     else
       self:_remember(gate, math.max(self._until[gate], NOW) + interval(limit))
+      if not self._filled[lane] and self:_room(limit) > 0 then
+        -- One was enough to wait for the gate; now it is open for several.
+        self._filled[lane] = true
+        self:_press(lane)
+      end
     end
   end
 end
 
+function Pass:_press(lane)
+  self.pressing = self.pressing or {}
+  self.pressing[lane] = true
+end
+
+-- See to the lanes somebody of which may have to come before all who are looked at next; whether a
+-- job is ready now that was not.
+function Pass:press_on()
+  local pressing, promoted = self.pressing, false
+  self.pressing = nil
+  for lane in pairs(pressing) do
+    promoted = self:_refill(lane) or promoted
+  end
+  self._promoted = self._promoted or promoted
+  return promoted
+end
+
 function Pass:leave(limits, queue, priority)
-  self:step_aside(limits, queue, priority)
   for _, limit in ipairs(limits) do
     local gate = gate_of(limit)
+    self._touched[lane_of(gate, queue, priority)] = true
     if limit.kind == 'concurrency' and not self._left[gate] then
       self._left[gate] = true
       for _, name in ipairs(Store.ask('SMEMBERS', 'lanes:' .. gate)) do
@@ -196,31 +248,34 @@ function Pass:refund(limits)
       self:_room(limit)
       local gate = gate_of(limit)
       self:_remember(gate, self._until[gate] - interval(limit))
+      self._refunded[gate] = limit
     end
   end
 end
 
 function Pass:_refill(lane)
-  local held = first_held(lane)
-  if not held then return false end
+  local first = first_held(lane)
+  if not first then return false end
   local limit
-  for _, each in ipairs(held) do
+  for _, each in ipairs(Jobs.get(Lanes.id(first)).limits) do
     if gate_of(each) == lane.gate then limit = limit or each end
   end
   local free, visible_at = self:_room(limit), nil
   if free == 0 and limit.kind == 'rate' then
     free, visible_at = 1, opens_at(limit, self._until[lane.gate])
   end
-  local missing = free - represent.get(lane.name)
+  local missing = free - represent(lane, first)
   if missing < 1 then return false end
   promote(lane, missing, visible_at)
   return not visible_at
 end
 
--- See to the lanes that were touched; whether a job is ready now that was not.
+-- See to the lanes that were touched, and those of rates that were refunded; whether a job is ready
+-- now that was not, since this was asked last.
 function Pass:refill()
-  local touched, promoted = self._touched, false
-  self._touched = {}
+  for gate, limit in pairs(self._refunded) do hasten(gate, opens_at(limit, self._until[gate])) end
+  local touched, promoted = self._touched, self._promoted or false
+  self._touched, self._refunded, self._promoted = {}, {}, false
   for lane in pairs(touched) do
     promoted = self:_refill(lane) or promoted
   end
@@ -241,9 +296,9 @@ end
 
 function Gates.save()
   running.save()
-  represent.save()
   for name, lane in pairs(lanes) do
-    if lane.was_left and Store.ask('ZCARD', 'lane:' .. name) == 0 then
+    if lane.was_left and Store.ask('ZCARD', 'lane:' .. name) == 0
+      and Store.ask('ZCARD', 'next:' .. name) == 0 then
       Store.write('SREM', 'lanes:' .. lane.gate, name)
     end
   end

@@ -92,5 +92,6 @@ function Intake.store(entries, seq)
       Store.write('ZADD', 'key_ends', key[3], job.key)
     end
   end
+  if pass and has_turns then pass:refill() end
   if #waiting > 0 then Dependencies.link(waiting) end
 end

@@ -30,7 +30,7 @@ local function is_paused(workflow)
   return paused[workflow]
 end
 
--- Lease a ready job, or hold it; whether it was leased.
+-- Lease a ready job, or hold it; whether it was leased, and whether another has come before the next.
 local function try(job)
   if job.expires_at and job.expires_at <= NOW then  -- more than could be dropped at once
     Endings.end_all({job}, 'expire')
@@ -49,10 +49,10 @@ local function try(job)
   if gate then
     Moves.hold(job, gate)
     held = held + 1
-    return false
+  else
+    lease(job)
   end
-  lease(job)
-  return true
+  return not gate, pass and pass.pressing and pass:press_on()
 end
 
 local function serve(jobs)
@@ -67,11 +67,14 @@ local function take(queue, priority, count)
   local taken = {}
   while count > #taken and not is_unfinished() do
     local line = Store.ask('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, size)
+    local is_stale
     for _, job in ipairs(Jobs.all(Lanes.ids(line))) do
-      if #taken == count then break end
-      if try(job) then taken[#taken + 1] = job end
+      if #taken == count or is_stale then break end
+      local is_leased
+      is_leased, is_stale = try(job)
+      if is_leased then taken[#taken + 1] = job end
     end
-    if #line < size then break end
+    if #line < size and not is_stale then break end
     size = math.max(count - #taken, CHUNK)
   end
   if queue.quota then queue.quota = queue.quota - #taken end

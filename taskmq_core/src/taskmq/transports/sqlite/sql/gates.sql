@@ -11,8 +11,15 @@ SELECT until FROM rates WHERE gate = ?;
 INSERT OR REPLACE INTO rates (gate, until) VALUES (?, ?);
 
 -- name: representatives
--- How many jobs of a lane are ready or delayed.
-SELECT count(*) FROM jobs WHERE gate = 'next ' || ? AND queue = ? AND priority = ?;
+-- How many jobs of a lane are ready or delayed, before the first that is held (or NULL).
+SELECT count(*) FROM jobs
+WHERE gate = 'next ' || :gate AND queue = :queue AND priority = :priority AND (
+    (rank, seq) < (
+        SELECT rank, seq FROM jobs
+        WHERE gate = 'held ' || :gate AND queue = :queue AND priority = :priority
+        ORDER BY rank, seq LIMIT 1
+    )
+) IS NOT FALSE;
 
 -- name: first_held
 -- The limits of the first job in a lane.
@@ -46,6 +53,11 @@ WHERE seq IN (
     WHERE gate = 'held ' || :gate AND queue = :queue AND priority = :priority
     ORDER BY rank, seq LIMIT :count
 );
+
+-- name: hasten
+-- Make the jobs that a rate delays due earlier.
+UPDATE jobs SET visible_at = :at, due_at = :at
+WHERE gate = 'next ' || :gate AND phase = 3 AND due_at > :at;
 
 -- name: hold
 -- A ready job is held.

@@ -123,42 +123,48 @@ CREATE OR REPLACE FUNCTION taskmq.claim_alone(
 DECLARE
     r record;
     v_gate text;
+    v_is_stale boolean := true;
+    v_filled taskmq.lane[] := '{}';  -- of rates: as many represent them as may pass
 BEGIN
     seqs := '{}';
-    FOR r IN
-        SELECT seq, priority, limits, rank, workflow FROM taskmq.jobs
-        WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
-        AND (expires_at IS NULL OR expires_at > p_now)
-        ORDER BY priority DESC, rank, seq
-    LOOP
-        -- Some 50 ms of holding in one exchange: then others may come in between.
-        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
-        v_gate := NULL;
-        IF r.workflow = ANY (p_stopped) THEN
-            lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
-            UPDATE taskmq.jobs SET phase = -1, gate = 'held workflow:' || workflow WHERE seq = r.seq;
-            held := held + 1;
-            CONTINUE;
-        END IF;
-        IF r.limits IS NOT NULL THEN
-            lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
-            v_gate := taskmq.admit(r.limits, p_now);
+    WHILE v_is_stale LOOP
+        v_is_stale := false;
+        FOR r IN
+            SELECT seq, priority, limits, rank, workflow FROM taskmq.jobs
+            WHERE phase = 2 AND queue = p_queue AND (p_level IS NULL OR priority = p_level)
+            AND (expires_at IS NULL OR expires_at > p_now)
+            ORDER BY priority DESC, rank, seq
+        LOOP
+            -- Some 50 ms of holding in one exchange: then others may come in between.
+            EXIT WHEN v_is_stale OR cardinality(seqs) >= p_count OR held >= 5000;
+            v_gate := NULL;
+            IF r.workflow = ANY (p_stopped) THEN
+                lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
+                v_gate := 'workflow:' || r.workflow;
+            ELSIF r.limits IS NOT NULL THEN
+                lanes := lanes || taskmq.lanes_of(r.limits, p_queue, r.priority);
+                v_gate := taskmq.admit(r.limits, p_now);
+            END IF;
             IF v_gate IS NOT NULL THEN
                 UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
                 held := held + 1;
-                CONTINUE;
+            ELSE
+                UPDATE taskmq.jobs SET
+                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+                    due_at = p_lease_until, started_at = p_now, worker = p_worker,
+                    gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+                WHERE seq = r.seq;
+                IF r.rank > 0 THEN
+                    PERFORM taskmq.serve(r.seq);
+                END IF;
+                seqs := seqs || r.seq;
             END IF;
-        END IF;
-        UPDATE taskmq.jobs SET
-            phase = 4, state = 'RUNNING', settled_as = NULL,
-            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
-            due_at = p_lease_until, started_at = p_now, worker = p_worker,
-            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
-        WHERE seq = r.seq;
-        IF r.rank > 0 THEN
-            PERFORM taskmq.serve(r.seq);
-        END IF;
-        seqs := seqs || r.seq;
+            IF r.limits IS NOT NULL THEN
+                SELECT * INTO v_filled, v_is_stale
+                FROM taskmq.press_on(r.limits, p_queue, r.priority, v_gate, p_now, v_filled);
+            END IF;
+        END LOOP;
     END LOOP;
 END $$;
 
@@ -172,43 +178,50 @@ CREATE OR REPLACE FUNCTION taskmq.claim_named(
 DECLARE
     r record;
     v_gate text;
+    v_is_stale boolean := true;
+    v_filled taskmq.lane[] := '{}';
 BEGIN
     seqs := '{}';
-    FOR r IN
-        SELECT j.seq, j.queue, j.priority, j.limits, j.rank, j.workflow, array_position(p_queues, j.queue) AS i
-        FROM (SELECT name, min(n) AS n FROM unnest(p_names) WITH ORDINALITY AS g (name, n) GROUP BY name) AS named
-        JOIN taskmq.jobs AS j ON j.id = named.name
-        WHERE j.phase = 2 AND j.queue = ANY (p_queues) AND (j.expires_at IS NULL OR j.expires_at > p_now)
-        ORDER BY named.n FOR UPDATE OF j SKIP LOCKED
-    LOOP
-        EXIT WHEN cardinality(seqs) >= p_count OR held >= 5000;
-        CONTINUE WHEN p_tops[r.i] IS NULL OR left_of[r.i] < 1;
-        CONTINUE WHEN NOT p_alone AND (r.limits IS NOT NULL OR r.rank > 0);
-        IF r.workflow = ANY (p_stopped) THEN
-            lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
-            UPDATE taskmq.jobs SET phase = -1, gate = 'held workflow:' || workflow WHERE seq = r.seq;
-            held := held + 1;
-            CONTINUE;
-        END IF;
-        IF r.limits IS NOT NULL THEN
-            lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
-            v_gate := taskmq.admit(r.limits, p_now);
+    WHILE v_is_stale LOOP
+        v_is_stale := false;
+        FOR r IN
+            SELECT j.seq, j.queue, j.priority, j.limits, j.rank, j.workflow, array_position(p_queues, j.queue) AS i
+            FROM (SELECT name, min(n) AS n FROM unnest(p_names) WITH ORDINALITY AS g (name, n) GROUP BY name) AS named
+            JOIN taskmq.jobs AS j ON j.id = named.name
+            WHERE j.phase = 2 AND j.queue = ANY (p_queues) AND (j.expires_at IS NULL OR j.expires_at > p_now)
+            ORDER BY named.n FOR UPDATE OF j SKIP LOCKED
+        LOOP
+            EXIT WHEN v_is_stale OR cardinality(seqs) >= p_count OR held >= 5000;
+            CONTINUE WHEN p_tops[r.i] IS NULL OR left_of[r.i] < 1;
+            CONTINUE WHEN NOT p_alone AND (r.limits IS NOT NULL OR r.rank > 0);
+            v_gate := NULL;
+            IF r.workflow = ANY (p_stopped) THEN
+                lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
+                v_gate := 'workflow:' || r.workflow;
+            ELSIF r.limits IS NOT NULL THEN
+                lanes := lanes || taskmq.lanes_of(r.limits, r.queue, r.priority);
+                v_gate := taskmq.admit(r.limits, p_now);
+            END IF;
             IF v_gate IS NOT NULL THEN
                 UPDATE taskmq.jobs SET phase = -1, gate = 'held ' || v_gate WHERE seq = r.seq;
                 held := held + 1;
-                CONTINUE;
+            ELSE
+                UPDATE taskmq.jobs SET
+                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
+                    due_at = p_lease_until, started_at = p_now, worker = p_worker,
+                    gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
+                WHERE seq = r.seq;
+                IF r.rank > 0 THEN
+                    PERFORM taskmq.serve(r.seq);
+                END IF;
+                seqs := seqs || r.seq;
+                left_of[r.i] := left_of[r.i] - 1;
             END IF;
-        END IF;
-        UPDATE taskmq.jobs SET
-            phase = 4, state = 'RUNNING', settled_as = NULL,
-            token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
-            due_at = p_lease_until, started_at = p_now, worker = p_worker,
-            gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
-        WHERE seq = r.seq;
-        IF r.rank > 0 THEN
-            PERFORM taskmq.serve(r.seq);
-        END IF;
-        seqs := seqs || r.seq;
-        left_of[r.i] := left_of[r.i] - 1;
+            IF r.limits IS NOT NULL THEN
+                SELECT * INTO v_filled, v_is_stale
+                FROM taskmq.press_on(r.limits, r.queue, r.priority, v_gate, p_now, v_filled);
+            END IF;
+        END LOOP;
     END LOOP;
 END $$;

@@ -102,12 +102,29 @@ BEGIN
     RETURN v_lanes;
 END $$;
 
--- A job that was let pass has not started.
-CREATE OR REPLACE FUNCTION taskmq.refund(p_limits text) RETURNS void LANGUAGE sql AS $$
-    UPDATE taskmq.rates SET until = until - taskmq.rate_interval(value)
-    FROM json_array_elements(p_limits::json)
-    WHERE value->>'kind' = 'rate' AND gate = taskmq.gate_of(value)
-$$;
+-- A job that was let pass has not started. Those that wait for the rate in place of others wait no
+-- longer than it keeps them now: their queues.
+CREATE OR REPLACE FUNCTION taskmq.refund(p_limits text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_limit json;
+    v_at double precision;
+    v_some text[];
+    v_queues text[] := '{}';
+BEGIN
+    FOR v_limit IN SELECT value FROM json_array_elements(p_limits::json) WHERE value->>'kind' = 'rate' LOOP
+        UPDATE taskmq.rates SET until = until - taskmq.rate_interval(v_limit)
+        WHERE gate = taskmq.gate_of(v_limit);
+        v_at := taskmq.opens_at(v_limit);
+        WITH hastened AS (
+            UPDATE taskmq.jobs SET visible_at = v_at, due_at = v_at
+            WHERE gate = 'next ' || taskmq.gate_of(v_limit) AND phase = 3 AND due_at > v_at
+            RETURNING queue
+        )
+        SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_some FROM hastened;
+        v_queues := v_queues || v_some;
+    END LOOP;
+    RETURN v_queues;
+END $$;
 
 -- See to some lanes: the queues in which a job was made ready, and those where one is delayed.
 CREATE OR REPLACE FUNCTION taskmq.refill(
@@ -117,13 +134,15 @@ DECLARE
     v_lane taskmq.lane;
     v_limit json;
     v_held text;
+    v_rank bigint;
+    v_seq bigint;
     v_free integer;
     v_at double precision;
 BEGIN
     ready := '{}';
     later := '{}';
     FOR v_lane IN SELECT DISTINCT gate, queue, priority FROM unnest(p_lanes) LOOP
-        SELECT limits INTO v_held FROM taskmq.jobs
+        SELECT limits, rank, seq INTO v_held, v_rank, v_seq FROM taskmq.jobs
         WHERE gate = 'held ' || v_lane.gate AND queue = v_lane.queue
         AND (-priority) = -v_lane.priority
         ORDER BY rank, seq LIMIT 1;
@@ -139,7 +158,7 @@ BEGIN
         v_free := v_free - (
             SELECT count(*) FROM taskmq.jobs
             WHERE gate = 'next ' || v_lane.gate AND queue = v_lane.queue
-            AND (-priority) = -v_lane.priority
+            AND (-priority) = -v_lane.priority AND (rank, seq) < (v_rank, v_seq)
         );
         CONTINUE WHEN v_free < 1;
         UPDATE taskmq.jobs SET
@@ -161,7 +180,35 @@ BEGIN
     END LOOP;
 END $$;
 
--- Give new jobs their places: those that must wait are held, the others represent their lanes.
+-- A job has been held at a gate, or leased (NULL): see to the lanes somebody of which has to come
+-- before all who are looked at next, and tell whether there is one. The job may have stood for a lane,
+-- and stands elsewhere now; and where one was enough to wait for a rate, that may be open for several.
+CREATE OR REPLACE FUNCTION taskmq.press_on(
+    p_limits text, p_queue text, p_priority integer, p_gate text, p_now double precision,
+    INOUT filled taskmq.lane[], OUT promoted boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    v_limit json;
+    v_lane taskmq.lane;
+    v_pressing taskmq.lane[] := '{}';
+BEGIN
+    FOR v_limit IN SELECT value FROM json_array_elements(p_limits::json) LOOP
+        v_lane := ROW (taskmq.gate_of(v_limit), p_queue, p_priority);
+        CONTINUE WHEN p_gate IS NULL
+            AND (v_limit->>'kind' <> 'rate' OR v_limit->>'burst' IS NULL OR v_lane = ANY (filled));
+        IF taskmq.room(v_limit, p_now) > 0 THEN
+            v_pressing := v_pressing || v_lane;
+        END IF;
+    END LOOP;
+    IF p_gate IS NULL THEN
+        filled := filled || v_pressing;
+    END IF;
+    promoted := cardinality(v_pressing) > 0
+        AND (SELECT cardinality(ready) > 0 FROM taskmq.refill(v_pressing, p_now));
+END $$;
+
+-- Give new jobs their places: those that must wait are held, the others represent their lanes. Where
+-- there are turns, a new job may come before others: such lanes are refilled.
 CREATE OR REPLACE FUNCTION taskmq.place(p_seqs bigint[], p_now double precision)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -213,4 +260,13 @@ BEGIN
             v_counts := jsonb_set(v_counts, ARRAY[v_lane], to_jsonb((v_counts->>v_lane)::integer + 1));
         END LOOP;
     END LOOP;
+    IF EXISTS (SELECT 1 FROM taskmq.lines) THEN
+        PERFORM taskmq.refill(
+            ARRAY(
+                SELECT ROW (substr(gate, 6), queue, priority)::taskmq.lane
+                FROM taskmq.jobs WHERE seq = ANY (p_seqs) AND phase = -1
+            ),
+            p_now
+        );
+    END IF;
 END $$;

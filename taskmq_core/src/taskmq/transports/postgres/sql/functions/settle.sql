@@ -168,7 +168,7 @@ BEGIN
                 r := taskmq.queued(r, 'QUEUED', r.visible_at, p_now);
                 IF r.limits IS NOT NULL AND r.state = 'QUEUED' THEN
                     lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
-                    PERFORM taskmq.refund(r.limits);
+                    queues := queues || taskmq.refund(r.limits);
                 END IF;
             WHEN 'delegate' THEN
                 IF r.cancel_requested > 0 THEN
