@@ -311,7 +311,7 @@ def paused_workflow_uses_up_no_rate(subject: Subject) -> None:
     equal(_reserved(subject), [stopped], "reserved when the limit lets it")
 
 
-@case("workflow_pauses", "fair_turns")
+@case("workflow_pauses", "fair_turns", "fifo")
 def paused_workflow_keeps_its_turns(subject: Subject) -> None:
     """The others take turns among themselves; afterwards it has the turn that it had."""
     ann = subject.add_many(2, workflow="w", fair=Fair("ann"))
