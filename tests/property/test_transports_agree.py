@@ -201,6 +201,7 @@ class Agreement(RuleBasedStateMachine):
         expected, actual = self.model.exchange(ours, wanted), self.real.exchange(theirs, wanted)
         assert list(actual.settled) == list(expected.settled)
         assert self._dropped(actual) == self._dropped(expected)
+        assert set(expected.readied) <= set(actual.readied)  # more than is new is allowed
         assert actual.next_due_at == expected.next_due_at
         assert actual.waiting_priority == expected.waiting_priority
         got, wished = list(actual.deliveries), list(expected.deliveries)

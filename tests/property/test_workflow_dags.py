@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import services
 from tests.property.workflow_graphs import Ended, Graph, Interpreter, Shape, build, define
 
 from taskmq import App, Config
 from taskmq.errors import ResultError
-from taskmq.ids import origin_of
+from taskmq.ids import new_id, origin_of
 from taskmq.states import JobState
 from taskmq.testing import FakeClock, TransportWrapper, WorkerCrashed, worker_for
 from taskmq.transport import (
@@ -35,6 +37,7 @@ from taskmq.transport import (
 from taskmq.workflow import OnFailure, Workflow, WorkflowRun
 
 EXAMPLES = int(os.environ.get("WORKFLOW_EXAMPLES", "30"))
+BY_BROKER = max(1, EXAMPLES // 6)
 STORES = ("memory", "sqlite")
 LEASE = 30.0
 S = JobState
@@ -108,13 +111,18 @@ class Engine:
 # -- the tests -------------------------------------------------------------------------------------
 
 
-def open_engine(store: str, folder: str) -> Engine:
-    url = "memory://" if store == "memory" else f"sqlite:///{folder}/jobs.db"
-    engine = Engine(url)
-    if not engine.app.transport.capabilities.workflows:
-        engine.close()
-        pytest.skip(f"{store} has no workflows")
-    return engine
+@contextmanager
+def engine_on(store: str) -> Iterator[Engine]:
+    """On a new store; ``store`` is its name, or the URL of a broker before a new one."""
+    with tempfile.TemporaryDirectory(prefix="taskmq-dags-") as folder:
+        url = "memory://" if store == "memory" else f"sqlite:///{folder}/jobs.db"
+        if store not in STORES:
+            url = f"{store}?namespace={new_id()}&queue_expires=20&state={url}"
+        engine = Engine(url)
+        try:
+            yield engine
+        finally:
+            engine.close()
 
 
 def outcome(run: WorkflowRun) -> Any:
@@ -124,6 +132,12 @@ def outcome(run: WorkflowRun) -> Any:
         return type(error)
 
 
+@pytest.fixture(scope="module")
+def broker_url(rabbitmq_server: services.RabbitMQ) -> Iterator[str]:
+    yield rabbitmq_server.create_vhost("dags")
+    rabbitmq_server.delete_vhost("dags")
+
+
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("on_failure", ["finish", "continue"])
 @settings(max_examples=EXAMPLES)
@@ -131,18 +145,27 @@ def outcome(run: WorkflowRun) -> Any:
 def test_random_graphs(
     store: str, on_failure: OnFailure, depth: int, width: int, seed: int
 ) -> None:
+    compare(store, on_failure, depth, width, seed)
+
+
+@pytest.mark.parametrize("on_failure", ["finish", "continue"])
+@settings(max_examples=BY_BROKER)
+@given(st.integers(1, 6), st.integers(1, 50), st.integers(0, 2**32))
+def test_random_graphs_by_rabbitmq(
+    broker_url: str, on_failure: OnFailure, depth: int, width: int, seed: int
+) -> None:
+    compare(broker_url, on_failure, depth, width, seed)
+
+
+def compare(store: str, on_failure: OnFailure, depth: int, width: int, seed: int) -> None:
     width = min(width, int(os.environ.get("WORKFLOW_WIDTH", "12")))
     graph = Shape(seed, on_failure).graph("", depth, width, nesting=2)
     interpreter = Interpreter(on_failure)
     expected = interpreter.run(graph)
-    with tempfile.TemporaryDirectory(prefix="taskmq-dags-") as folder:
-        engine = open_engine(store, folder)
-        try:
-            run = engine.submit(graph, on_failure)
-            engine.work(run)
-            check(engine, run, graph, expected, interpreter.effects)
-        finally:
-            engine.close()
+    with engine_on(store) as engine:
+        run = engine.submit(graph, on_failure)
+        engine.work(run)
+        check(engine, run, graph, expected, interpreter.effects)
 
 
 def check(
@@ -169,24 +192,32 @@ def check(
 @settings(max_examples=EXAMPLES)
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
 def test_random_graphs_that_fail_fast(store: str, depth: int, width: int, seed: int) -> None:
+    compare_failing_fast(store, depth, width, seed)
+
+
+@settings(max_examples=BY_BROKER)
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
+def test_random_graphs_that_fail_fast_by_rabbitmq(
+    broker_url: str, depth: int, width: int, seed: int
+) -> None:
+    compare_failing_fast(broker_url, depth, width, seed)
+
+
+def compare_failing_fast(store: str, depth: int, width: int, seed: int) -> None:
     """Which nodes are spared is a matter of time; that the rest is right is not: what succeeded
     gave what it should, nothing runs after all has ended, and without a loss it is as ever."""
     graph = Shape(seed, "cancel").graph("", depth, width, nesting=1)
     interpreter = Interpreter("finish")
     expected = interpreter.run(graph)
-    with tempfile.TemporaryDirectory(prefix="taskmq-dags-") as folder:
-        engine = open_engine(store, folder)
-        try:
-            run = engine.submit(graph, "cancel")
-            engine.work(run)
-            states = run.states()
-            failed = [step.name for step in graph if states[step.name] is S.FAILED]
-            if not failed:
-                check(engine, run, graph, expected, interpreter.effects)
-            for step, each in zip(graph, expected, strict=True):
-                state = states[step.name].value
-                if step.run_if == "succeeded" and state != each.state:
-                    assert state in ("REVOKED", "SKIPPED"), step.name
-            assert max(engine.ledger.settled.values(), default=0) <= 1
-        finally:
-            engine.close()
+    with engine_on(store) as engine:
+        run = engine.submit(graph, "cancel")
+        engine.work(run)
+        states = run.states()
+        failed = [step.name for step in graph if states[step.name] is S.FAILED]
+        if not failed:
+            check(engine, run, graph, expected, interpreter.effects)
+        for step, each in zip(graph, expected, strict=True):
+            state = states[step.name].value
+            if step.run_if == "succeeded" and state != each.state:
+                assert state in ("REVOKED", "SKIPPED"), step.name
+        assert max(engine.ledger.settled.values(), default=0) <= 1

@@ -24,6 +24,7 @@ __all__ = [
     "PausedQueue",
     "ProcessMark",
     "QueueStats",
+    "Readied",
     "Reclaimed",
     "WorkerRecord",
 ]
@@ -236,6 +237,15 @@ class Dropped(msgspec.Struct, frozen=True):
     task: str
     queue: str
     reason: str
+
+
+class Readied(msgspec.Struct, frozen=True, gc=False):
+    """A job that waits for no other one any more, and where it is; ``visible_at`` may be later."""
+
+    job_id: str
+    queue: str
+    priority: int
+    visible_at: float
 
 
 class Reclaimed(msgspec.Struct, frozen=True):

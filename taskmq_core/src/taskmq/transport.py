@@ -105,6 +105,7 @@ from .records import (
     PausedQueue,
     PausedWorkflow,
     QueueStats,
+    Readied,
     Reclaimed,
     WorkerRecord,
 )
@@ -143,6 +144,8 @@ __all__ = [
 
 MAX_YIELDS = 100
 """A delivery released this often unstarted is kept by its holder: nobody starves."""
+MOST_READIED = 1000
+"""So many `Exchange.readied` at most: an answer does not grow with a fan-out."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -299,11 +302,15 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     ``settled`` is parallel to the settlements. ``next_due_at`` is when the store next has
     something to do for these queues by itself: the earliest future visibility or lease end.
     ``waiting_priority`` is the highest priority that is still ready and was not reserved.
+    ``readied`` are jobs that the settlements left with nothing to wait for, at most `MOST_READIED`
+    in no particular order, for whoever has to tell others of them. They may be among the
+    deliveries.
     """
 
     settled: Sequence[Settled] = ()
     deliveries: Sequence[Delivery] = ()
     dropped: Sequence[Dropped] = ()
+    readied: Sequence[Readied] = ()
     next_due_at: float | None = None
     waiting_priority: int | None = None
 

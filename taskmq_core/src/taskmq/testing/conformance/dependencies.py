@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskmq.codec import Payload
 from taskmq.envelope import Dependency
 from taskmq.errors import UnknownDependency
+from taskmq.records import Readied
 from taskmq.states import JobState
 from taskmq.transport import Ack, DeadLetter, Nack, RetryLater, Settled
 
@@ -53,6 +54,24 @@ def ack_and_what_it_sets_free_are_one_step(subject: Subject) -> None:
     held = subject.take(first)
     answer = subject.exchange([Ack(held)], queues=["q", "other"])
     equal([d.job_id for d in answer.deliveries], [second], "reserved by the same exchange")
+
+
+@case("dependencies")
+def exchange_names_what_it_made_ready(subject: Subject) -> None:
+    """What waits for nothing any more by its settlements, with its place; and nothing else."""
+    a, b, c = subject.add_many(3)
+    join = subject.add(after=[a, b], queue="other", priority=3)
+    late = subject.add(after=[a], eta=subject.clock.now() + 60)
+    chained = subject.add(after=[join])
+    first, second, third = subject.hold([a, b, c])
+    now = subject.clock.now()
+    answer = subject.transport.exchange([Ack(first), Ack(third)])
+    equal(list(answer.readied), [Readied(late, "q", 0, now + 60)], "with one of two")
+    subject.clock.advance(5)
+    answer = subject.exchange([Ack(second)], limit=0)
+    equal(list(answer.readied), [Readied(join, "other", 3, now + 5)], "with both")
+    equal(list(subject.exchange([Ack(second)], limit=0).readied), [], "of a repeated ack")
+    subject.expect(chained, S.WAITING, "behind it")
 
 
 @case("dependencies")

@@ -403,3 +403,21 @@ def delegate_makes_room(subject: Subject) -> None:
     first, second = subject.add_many(2, limits=limits)
     (to,) = _delegate(subject, first)
     equal({d.job_id for d in subject.reserve(5)}, {second, to}, "reserved")
+
+
+@case("workflows")
+def exchange_names_who_sees_to_the_end(subject: Subject) -> None:
+    """What runs after a loss: of one that failed, of those that it took along, and through jobs
+    that have delegated."""
+    failing, other = subject.add_many(2, workflow="w", fail_fast=True)
+    handler = subject.add(after=[failing], run_if="failed")
+    finally_ = subject.add(after=[failing, other], run_if="finished")
+    answer = subject.transport.exchange([DeadLetter(subject.take(failing), "error", FAILURE)])
+    equal({each.job_id for each in answer.readied}, {handler, finally_}, "after the failure")
+    delegating = subject.add(queue="r")
+    behind = subject.add(after=[delegating], queue="r")
+    work = subject.job(queue="s")
+    delivery = subject.take(delegating, queues=["r"])
+    subject.done(Delegate(delivery, [work], work.envelope.id))
+    answer = subject.transport.exchange([Ack(subject.take(work.envelope.id, queues=["s"]))])
+    equal([each.job_id for each in answer.readied], [behind], "through a delegation")

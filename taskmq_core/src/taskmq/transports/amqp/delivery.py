@@ -1,7 +1,8 @@
 """One exchange: what the broker brought is claimed in the store by id; what the broker does not
-bring, but the store has, is taken from the store directly.
+bring, but the store has, is taken from the store directly. What settlements made ready is told to
+the broker when they have taken effect.
 
-The second is what makes the first safe. A message that was lost or never sent, a job that became
+The second is what makes the others safe. A message that was lost or never sent, a job that became
 due, free or visible in the store with nobody there to send a message, a broker that is down: each
 costs an exchange a moment of waiting, and no job.
 """
@@ -9,14 +10,18 @@ costs an exchange a moment of waiting, and no job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from taskmq.clock import Clock, SystemClock
+from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
+from taskmq.records import Readied
 from taskmq.transport import (
+    Ack,
     Defer,
+    Delegate,
     Exchange,
     Nack,
     Release,
@@ -29,9 +34,10 @@ from taskmq.transport import (
 
 from .consumer import Consumer
 from .early import Early
-from .notice import Notice
+from .notice import Notice, notice_of
 from .publisher import Publisher
 from .shelf import Arrival
+from .sweep import Sweep
 from .topology import SHORTEST_DELAY
 
 __all__ = ["Deliveries"]
@@ -54,6 +60,7 @@ class Deliveries:
         self._publisher = publisher
         self._clock = clock
         self._early = Early()
+        self._sweep = Sweep(clock)
 
     def exchange(
         self, settlements: Sequence[Settlement], reservation: Reservation | None
@@ -61,30 +68,35 @@ class Deliveries:
         """See `taskmq.transport.Reserver.exchange`."""
         if reservation is None or reservation.limit < 1 or reservation.jobs is not None:
             answer = self._state.exchange(settlements, reservation)
-            self._announce(settlements, answer.settled)
+            self._announce(settlements, answer)
             return answer
         queues = [queue for queue in reservation.queues if reservation.quotas.get(queue, 1) > 0]
         self._consumer.want(queues, reservation.limit)
-        answer = self._claim(settlements, reservation, queues)
-        self._announce(settlements, answer.settled)
+        if self._sweep.is_due(reservation.queues):
+            answer = self._directly(settlements, reservation)
+        else:
+            answer = self._claim(settlements, reservation, queues)
         try:
+            answer = self._take_readied(answer, reservation, queues)
+            self._announce(settlements, answer)
             while len(answer.deliveries) < reservation.limit:
                 rest = _rest(reservation, answer)
                 if answer.waiting_priority is None:
                     if not self._consumer.shelf.count(queues):
+                        self._sweep.done(reservation.queues)
                         return answer
                 elif not self._consumer.await_arrivals(
                     queues, rest.limit, some=bool(answer.deliveries)
                 ):
-                    direct = self._state.exchange((), rest)
-                    self.directly += len(direct.deliveries)
-                    return _together(answer, direct)
+                    return _together(answer, self._directly((), rest))
                 answer = _together(answer, self._claim((), rest, queues))
         except TransportError as error:
             # What is settled and reserved already must be told; the next exchange has the error.
             logger.debug("reserved less than there was: %s", error)
         if len(answer.deliveries) >= reservation.limit:
             self._consumer.satisfied(queues)
+            if answer.waiting_priority is not None:
+                self._sweep.postponed(reservation.queues)
         return answer
 
     def announce(self, notices: Sequence[Notice]) -> None:
@@ -98,6 +110,27 @@ class Deliveries:
         return self._clock.now() if isinstance(self._clock, SystemClock) else None
 
     # -- claiming ----------------------------------------------------------------------------
+
+    def _directly(self, settlements: Sequence[Settlement], wanted: Reservation) -> Exchange:
+        """Reserve what the store gives without a message."""
+        answer = self._state.exchange(settlements, wanted)
+        self.directly += len(answer.deliveries)
+        if wanted.jobs is None:
+            self._sweep.done(wanted.queues)
+        return answer
+
+    def _take_readied(
+        self, answer: Exchange, wanted: Reservation, queues: Sequence[str]
+    ) -> Exchange:
+        """Where the broker has brought nothing that waits here: go on with what these settlements
+        made ready, without a message. So a chain costs its steps no way to the broker and back."""
+        rest = _rest(wanted, answer)
+        ready = [job for job in answer.readied if job.queue in queues]
+        if not ready or rest.limit < 1 or self._consumer.shelf.count(queues):
+            return answer
+        ready.sort(key=lambda job: -job.priority)  # stable
+        named = [job.job_id for job in ready[: rest.limit]]
+        return _together(answer, self._directly((), msgspec.structs.replace(rest, jobs=named)))
 
     def _claim(
         self, settlements: Sequence[Settlement], wanted: Reservation, queues: Sequence[str]
@@ -153,32 +186,43 @@ class Deliveries:
 
     # -- what settlements bring back ---------------------------------------------------------
 
-    def _announce(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+    def _announce(self, settlements: Sequence[Settlement], answer: Exchange) -> None:
+        """Send messages for what can be had because of these settlements, but was not reserved."""
         if not settlements or not self._consumer.is_up:
             return
         now = self._clock.now()
-        self.announce(
-            [
-                notice
-                for settlement, status in zip(settlements, settled, strict=True)
-                if status is Settled.DONE and (notice := _notice_of(settlement, now)) is not None
-            ]
-        )
+        notices = [_notice_of(job, now) for job in answer.readied]
+        for settlement, status in zip(settlements, answer.settled, strict=True):
+            if status is Settled.DONE:
+                notices += _notices_of(settlement, now)
+        delivered = {delivery.job_id for delivery in answer.deliveries}
+        self.announce([notice for notice in notices if notice.job not in delivered])
 
 
-def _notice_of(settlement: Settlement, now: float) -> Notice | None:
-    """For a job that goes back to its queue."""
+def _notice_of(job: Readied, now: float) -> Notice:
+    """For one that waits for nothing any more. The store's clock may be another one than ours."""
+    due = job.visible_at if job.visible_at - now >= SHORTEST_DELAY else None
+    return Notice(job.job_id, job.queue, job.priority, due)
+
+
+def _notices_of(settlement: Settlement, now: float) -> Iterator[Notice]:
+    """For a job that goes back to its queue, and for those that are added."""
     delivery = settlement.delivery
-    if isinstance(settlement, Release):
-        return Notice(delivery.job_id, delivery.queue, delivery.priority)
-    if isinstance(settlement, (RetryLater, Nack, Defer)):
-        due = now + settlement.delay if settlement.delay > 0 else None
-        replaced = settlement.envelope if isinstance(settlement, RetryLater) else None
-        queue, priority = delivery.queue, delivery.priority
-        if replaced is not None:
-            queue, priority = replaced.envelope.queue, replaced.envelope.priority
-        return Notice(delivery.job_id, queue, priority, due)
-    return None
+    match settlement:
+        case Release():
+            yield Notice(delivery.job_id, delivery.queue, delivery.priority)
+        case RetryLater(delay=delay, envelope=Sealed(envelope=changed)):
+            due = _later(now + delay, now)
+            yield Notice(delivery.job_id, changed.queue, changed.priority, due)
+        case RetryLater(delay=delay) | Nack(delay=delay) | Defer(delay=delay):
+            due = _later(now + delay, now)
+            yield Notice(delivery.job_id, delivery.queue, delivery.priority, due)
+        case Ack(spawn=jobs) | Delegate(jobs=jobs):
+            yield from (notice_of(job.envelope, now) for job in jobs if not job.envelope.after)
+
+
+def _later(instant: float, now: float) -> float | None:
+    return instant if instant > now else None
 
 
 def _rest(reservation: Reservation, answer: Exchange) -> Reservation:
@@ -196,6 +240,7 @@ def _together(first: Exchange, second: Exchange) -> Exchange:
     return msgspec.structs.replace(
         second,
         settled=first.settled,
+        readied=first.readied,
         deliveries=[*first.deliveries, *second.deliveries],
         dropped=[*first.dropped, *second.dropped],
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["CONTENT_TYPE", "Notice", "dump", "load"]
+from taskmq.envelope import Envelope
+
+__all__ = ["CONTENT_TYPE", "Notice", "dump", "load", "notice_of"]
 
 CONTENT_TYPE = "application/vnd.taskmq.notice+json"
 
@@ -21,6 +23,12 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str
     priority: int = 0
     due: float | None = None
+
+
+def notice_of(envelope: Envelope, now: float) -> Notice:
+    """For a job that waits for no other one."""
+    due = envelope.eta if envelope.eta is not None and envelope.eta > now else None
+    return Notice(envelope.id, envelope.queue, envelope.priority, due)
 
 
 _encode = msgspec.json.Encoder().encode

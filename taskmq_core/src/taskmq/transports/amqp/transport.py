@@ -41,7 +41,7 @@ from .capabilities import capabilities_of
 from .consumer import Consumer
 from .delivery import Deliveries
 from .listener import AmqpListener
-from .notice import Notice
+from .notice import Notice, notice_of
 from .options import Options, without_password
 from .publisher import Publisher
 
@@ -280,11 +280,8 @@ class AmqpTransport:
 def _notices(sealed: Sequence[Sealed], answers: Sequence[Enqueued], now: float) -> list[Notice]:
     """For those that can be had, now or later. A repeated call sends them again: it may be repeated
     because they were not sent."""
-    notices = []
-    for one, answer in zip(sealed, answers, strict=True):
-        envelope = one.envelope
-        if envelope.after or answer.job_id != envelope.id:
-            continue
-        due = envelope.eta if envelope.eta is not None and envelope.eta > now else None
-        notices.append(Notice(envelope.id, envelope.queue, envelope.priority, due))
-    return notices
+    return [
+        notice_of(one.envelope, now)
+        for one, answer in zip(sealed, answers, strict=True)
+        if not one.envelope.after and answer.job_id == one.envelope.id
+    ]

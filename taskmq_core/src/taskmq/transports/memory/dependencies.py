@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from taskmq.codec import Payload
 from taskmq.records import Loss
 from taskmq.states import TERMINAL, Event, JobState
+from taskmq.transport import MOST_READIED
 
 from .job import Edge, Job
 from .store import Store
@@ -145,6 +146,8 @@ def _take(
     else:
         dependent.visible_at = dependent.earliest(now)
         store.move(dependent, Event.DEPENDENCIES_MET, now)
+        if len(store.readied) < MOST_READIED:
+            store.readied.append(dependent)
 
 
 def _loss(job: Job) -> Loss:

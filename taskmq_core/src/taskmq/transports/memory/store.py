@@ -64,6 +64,7 @@ class Store:
         self.gates = GateIndex()
         self.fair = FairIndex()
         self.departures: list[Departure] = []
+        self.readied: list[Job] = []  # since the last exchange
         self.signals = Signals()
         self._sequence = 0
         self._token = 0

@@ -18,6 +18,7 @@ from taskmq.records import (
     PausedQueue,
     PausedWorkflow,
     QueueStats,
+    Readied,
     Reclaimed,
     WorkerRecord,
 )
@@ -119,9 +120,15 @@ class MemoryTransport:
     ) -> Exchange:
         store, now = self._store, self._clock.now()
         check_new_jobs(store, settlements, now)
+        store.readied.clear()
         settled = [settle(store, settlement, now) for settlement in settlements]
+        readied = [
+            Readied(job.id, job.queue, job.priority, job.visible_at)
+            for job in store.readied
+            if job.state is JobState.QUEUED
+        ]
         if reservation is None:
-            return Exchange(settled=settled)
+            return Exchange(settled=settled, readied=readied)
         refill(store, now)
         reservation = respect_pauses(store, reservation)
         queues = reservation.queues
@@ -134,6 +141,7 @@ class MemoryTransport:
             settled=settled,
             deliveries=deliveries,
             dropped=dropped,
+            readied=readied,
             next_due_at=None if due is None else max(due, now),
             waiting_priority=top_priority(store, open_queues(reservation, deliveries)),
         )

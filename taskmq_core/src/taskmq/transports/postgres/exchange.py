@@ -13,7 +13,7 @@ import psycopg
 from taskmq.codec import Payload
 from taskmq.envelope import Sealed
 from taskmq.errors import TransportError
-from taskmq.records import Dropped, Failure, Loss
+from taskmq.records import Dropped, Failure, Loss, Readied
 from taskmq.transport import (
     Ack,
     DeadLetter,
@@ -88,6 +88,7 @@ class Exchanger:
             settled=_settled(settlements, acks, answer),
             deliveries=_deliveries(rows, _instant(answer.get("lease_until")) or 0.0),
             dropped=[Dropped(*each) for each in answer.get("dropped") or ()],
+            readied=[_readied(*each) for each in answer.get("readied") or ()],
             next_due_at=_instant(answer.get("next_due_at")),
             waiting_priority=answer.get("waiting_priority"),
         )
@@ -116,6 +117,10 @@ class Exchanger:
 
 def _instant(at: float | None) -> float | None:
     return None if at is None else float(at)  # JSON may say 1700000000 for 1700000000.0
+
+
+def _readied(job_id: str, queue: str, priority: int, visible_at: float) -> Readied:
+    return Readied(job_id, queue, priority, float(visible_at))
 
 
 def _apart(settlements: Sequence[Settlement]) -> tuple[list[Ack], list[Settlement]]:

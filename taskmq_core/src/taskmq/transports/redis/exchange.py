@@ -116,6 +116,7 @@ class Answer(msgspec.Struct, gc=False):
     settled: list[int] = []
     deliveries: list[Handed] = []
     dropped: list[tuple[str, str, str, str]] = []
+    readied: list[tuple[str, str, int, float]] = []
     due: float | None = None
     waiting: int | None = None
     lease_until: float = 0.0

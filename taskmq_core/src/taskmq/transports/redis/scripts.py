@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from taskmq.states import TERMINAL, TRANSITIONS, JobState
+from taskmq.transport import MOST_READIED
 from taskmq.transports._files import read_text
 
 __all__ = ["COMMANDS", "Script", "script"]
@@ -101,7 +102,7 @@ MODULES: dict[str, Callable[[], str] | None] = {
     "fair": None,
     "lanes": _terminal,
     "moves": lambda: f"{_terminal()}\n{_transitions()}",
-    "dependencies": None,
+    "dependencies": lambda: f"local MOST_READIED = {MOST_READIED}",
     "endings": None,
     "tidy": None,
     "room": None,

@@ -18,6 +18,7 @@ from taskmq.records import (
     PausedQueue,
     PausedWorkflow,
     QueueStats,
+    Readied,
     Reclaimed,
     WorkerRecord,
 )
@@ -128,6 +129,7 @@ class RedisTransport:
             settled=[SETTLED[outcome] for outcome in answer.settled],
             deliveries=deliveries_of(answer, *handed) if answer.deliveries else (),
             dropped=[Dropped(*each) for each in answer.dropped],
+            readied=[Readied(*each) for each in answer.readied],
             next_due_at=answer.due,
             waiting_priority=answer.waiting,
         )

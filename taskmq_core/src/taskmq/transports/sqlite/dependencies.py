@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from taskmq.codec import Payload
-from taskmq.records import Loss
+from taskmq.records import Loss, Readied
 from taskmq.states import TERMINAL, JobState
 
 from .rows import insert_many, json_of, json_of_numbers
@@ -45,44 +45,49 @@ def any_nodes(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute(SQL["any_nodes"]).fetchone()[0])
 
 
-def feed(connection: sqlite3.Connection, results: Results, now: float) -> None:
-    """Jobs have succeeded: hand their results over, and queue what waited for nothing else."""
+def feed(connection: sqlite3.Connection, results: Results, now: float) -> list[Readied]:
+    """Jobs have succeeded: hand their results over, and queue what waited for nothing else, which
+    is named."""
+    readied: list[Readied] = []
     while results and any_edges(connection):
         parents = [row[0] for row in connection.execute(SQL["parents"], (json_of(results),))]
         if not parents:
-            return
+            break
         handed = [(id, r.codec, r.data) for id in parents if (r := results[id]) is not None]
         connection.executemany(ENQUEUE["insert_input"], handed)
         children = count_down(connection, connection.execute(SQL["meet"], (json_of(parents),)))
-        values = {"now": now, "seqs": json_of_numbers(children)}
         if not any_nodes(connection):
-            connection.execute(SQL["queue_met"], values)
-            return
+            return readied + _queue_met(connection, children, now)
+        values = {"now": now, "seqs": json_of_numbers(children)}
         unneeded = connection.execute(SQL["skip_unneeded"], values).fetchall()
         results = _forward(connection, children, results, now)
-        connection.execute(SQL["queue_met"], values)
-        spread(connection, [job_id for (job_id,) in unneeded], now)
+        readied += _queue_met(connection, children, now)
+        readied += spread(connection, [job_id for (job_id,) in unneeded], now)
+    return readied
 
 
-def spread(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> None:
+def spread(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> list[Readied]:
     """Jobs are lost, or are about to be deleted: what needs them cannot run, nor what needs that;
-    what runs all the same may be ready."""
+    what runs all the same may be ready, and is named."""
+    readied: list[Readied] = []
     if not lost or not any_edges(connection):
-        return
+        return readied
     if not any_nodes(connection):
         connection.execute(SQL["skip"], {"now": now, "ids": json_of(lost)})
-        return
+        return readied
     while lost:
         names = json_of(lost)
         connection.execute(SQL["insert_losses"], (names,))
         children = count_down(connection, connection.execute(SQL["meet_lost"], (names,)))
-        connection.execute(SQL["queue_met"], {"now": now, "seqs": json_of_numbers(children)})
+        readied += _queue_met(connection, children, now)
         skipped = connection.execute(SQL["skip_waiting"], {"now": now, "ids": names}).fetchall()
         lost = [job_id for (job_id,) in skipped]
+    return readied
 
 
-def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> None:
-    """Some jobs have just begun to wait for these, which may have ended before."""
+def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> list[Readied]:
+    """Some jobs have just begun to wait for these, which may have ended before; those that need not
+    wait."""
     succeeded: dict[str, Payload | None] = {}
     lost: list[str] = []
     for job_id, state, codec, data, *_ in connection.execute(
@@ -92,8 +97,7 @@ def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> 
             succeeded[job_id] = None if codec is None else Payload(codec, data)
         elif state in TERMINAL:
             lost.append(job_id)
-    feed(connection, succeeded, now)
-    spread(connection, lost, now)
+    return feed(connection, succeeded, now) + spread(connection, lost, now)
 
 
 def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
@@ -147,6 +151,13 @@ def losses_of(
         for child, parent, data in rows.fetchall():
             losses.setdefault(child, {})[parent] = _decode_loss(data)
     return losses
+
+
+def _queue_met(
+    connection: sqlite3.Connection, children: Iterable[int], now: float
+) -> list[Readied]:
+    values = {"now": now, "seqs": json_of_numbers(children)}
+    return [Readied(*row) for row in connection.execute(SQL["queue_met"], values).fetchall()]
 
 
 def _forward(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from taskmq.envelope import Sealed
-from taskmq.records import Failure
+from taskmq.records import Failure, Readied
 from taskmq.states import TERMINAL, Event
 from taskmq.transport import LeaseStatus
 
@@ -97,28 +97,49 @@ def departures_of(rows: Iterable[Row]) -> list[Departure]:
     return [Departure(row.limits, row.queue, row.priority) for row in rows if row.limits]
 
 
-def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float) -> None:
-    """Write rows that were moved, and let those hear that wait for what is lost now."""
+def write_back(connection: sqlite3.Connection, rows: Collection[Row], now: float) -> list[Readied]:
+    """Write rows that were moved, and let those hear that wait for what is lost now. What is ready
+    because of that."""
     save(connection, rows)
-    lose_all(connection, [row.id for row in rows if row.state in TERMINAL], now)
+    return lose_all(connection, [row.id for row in rows if row.state in TERMINAL], now)
 
 
-def lose_all(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> None:
-    """Jobs are lost: others hear of it, and workflows end that are to fail fast."""
-    dependencies.spread(connection, lost, now)
+def lose_all(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> list[Readied]:
+    """Jobs are lost: others hear of it, and workflows end that are to fail fast. What is ready
+    because of that."""
+    readied = dependencies.spread(connection, lost, now)
     if not lost or not dependencies.any_nodes(connection):
-        return
+        return readied
     ending = connection.execute(DEPENDENCIES["fail_fast"], (json_of(lost),)).fetchall()
     for workflow in dict.fromkeys(name for (name,) in ending):
         members = connection.execute(DEPENDENCIES["members"], (workflow,)).fetchall()
-        revoke(connection, [job_id for (job_id,) in members], now, False, BY_WORKFLOW)
+        places = _open_places(connection, [job_id for (job_id,) in members])
+        readied += _take_out(connection, places, now, False, BY_WORKFLOW)
+    return readied
 
 
 def revoke(
     connection: sqlite3.Connection, job_ids: Sequence[str], now: float, terminate: bool, by: str
 ) -> list[bool]:
     """See `taskmq.transport.JobStore.revoke`."""
-    open_jobs = {id: row for id, row in places_of(connection, job_ids).items() if _is_open(row)}
+    places = _open_places(connection, job_ids)
+    _take_out(connection, places, now, terminate, by)
+    return [job_id in places for job_id in job_ids]
+
+
+def _open_places(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, Place]:
+    places = places_of(connection, job_ids)
+    return {id: place for id, place in places.items() if place.phase not in (DEAD, FINISHED)}
+
+
+def _take_out(
+    connection: sqlite3.Connection,
+    open_jobs: Mapping[str, Place],
+    now: float,
+    terminate: bool,
+    by: str,
+) -> list[Readied]:
+    readied: list[Readied] = []
     running = [place.seq for place in open_jobs.values() if place.phase == RUNNING]
     unstarted = {id: place.seq for id, place in open_jobs.items() if place.phase != RUNNING}
     if running:
@@ -129,7 +150,7 @@ def revoke(
         seqs = json_of_numbers(unstarted.values())
         connection.execute(SETTLE["revoke"], {"now": now, "by": by, "seqs": seqs})
         fair.forfeit(connection, seqs)
-        dependencies.spread(connection, list(unstarted), now)
+        readied = dependencies.spread(connection, list(unstarted), now)
         departures = [
             Departure(place.limits, place.queue, place.priority)
             for place in open_jobs.values()
@@ -137,14 +158,10 @@ def revoke(
         ]
         if departures:
             refill(connection, departures, now)
-    return [job_id in open_jobs for job_id in job_ids]
+    return readied
 
 
 def places_of(connection: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, Place]:
     """Where each of these jobs is, if it is stored."""
     rows = connection.execute(UPKEEP["places"], (json_of(job_ids),)).fetchall()
     return {job_id: Place(*place) for job_id, *place in rows}
-
-
-def _is_open(place: Place) -> bool:
-    return place.phase not in (DEAD, FINISHED)

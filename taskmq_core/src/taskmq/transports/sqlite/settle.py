@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from taskmq.records import Readied
 from taskmq.states import Event, JobState
 from taskmq.transport import (
     Ack,
@@ -50,8 +51,9 @@ Acked = tuple[Ack, int, bool, float, int]  # seq, keep_result, result_ttl, depen
 
 def settle(
     connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
-) -> list[Settled]:
-    """Apply the settlements whose delivery is current."""
+) -> tuple[list[Settled], list[Readied]]:
+    """Apply the settlements whose delivery is current. Their outcomes, and what is ready now."""
+    readied: list[Readied] = []
     ids = json_of([settlement.delivery.job_id for settlement in settlements])
     found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
     outcomes: list[Settled] = []
@@ -83,16 +85,19 @@ def settle(
     if acked:
         if limited:
             connection.executemany(GATES["pass"], [(None, seq) for seq, _ in limited])
-        _succeed(connection, acked, now)
+        readied += _succeed(connection, acked, now)
     departures = [departure for _, departure in limited]
     if others:
-        departures += _settle_others(connection, others, now)
+        more, left = _settle_others(connection, others, now)
+        readied += more
+        departures += left
     if departures:
         refill(connection, departures, now)
-    return outcomes
+    return outcomes, readied
 
 
-def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> None:
+def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> list[Readied]:
+    readied: list[Readied] = []
     seqs = json_of_numbers([seq for _, seq, _, _, _ in acked])
     connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
     connection.execute(SQL["drop_envelopes"], (seqs,))
@@ -108,16 +113,18 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
     dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
     for ack, *_ in acked:
         if ack.spawn:
-            workflows.spawn(connection, ack.delivery.job_id, ack.spawn, now)
-    dependencies.feed(connection, {ack.delivery.job_id: ack.result for ack, *_ in acked}, now)
+            readied += workflows.spawn(connection, ack.delivery.job_id, ack.spawn, now)
+    results = {ack.delivery.job_id: ack.result for ack, *_ in acked}
+    readied += dependencies.feed(connection, results, now)
     forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
     if forgotten:
         connection.execute(SQL["delete"], (json_of_numbers(forgotten),))
+    return readied
 
 
 def _settle_others(
     connection: sqlite3.Connection, settlements: Sequence[tuple[int, Settlement]], now: float
-) -> list[Departure]:
+) -> tuple[list[Readied], list[Departure]]:
     rows = load(connection, [seq for seq, _ in settlements])
     departures = departures_of(rows.values())
     for seq, settlement in settlements:
@@ -131,11 +138,11 @@ def _settle_others(
         _APPLY[type(settlement)](row, settlement, now)
         if row.limits and isinstance(settlement, Release) and row.state == JobState.QUEUED:
             departures.append(Departure(row.limits, row.queue, row.priority, refunded=True))
-    write_back(connection, rows.values(), now)
+    readied = write_back(connection, rows.values(), now)
     for seq, settlement in settlements:
         if isinstance(settlement, Delegate) and rows[seq].phase == WAITING:
-            workflows.delegate(connection, seq, settlement.jobs, settlement.to, now)
-    return departures
+            readied += workflows.delegate(connection, seq, settlement.jobs, settlement.to, now)
+    return readied, departures
 
 
 def _delegate(row: Row, settlement: Delegate, now: float) -> None:

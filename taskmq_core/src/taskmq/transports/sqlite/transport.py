@@ -21,6 +21,7 @@ from taskmq.records import (
     WorkerRecord,
 )
 from taskmq.transport import (
+    MOST_READIED,
     Capabilities,
     Delivery,
     Enqueued,
@@ -241,8 +242,11 @@ def _exchange(
     reservation: Reservation | None,
     now: float,
 ) -> Exchange:
-    settled = settle(connection, settlements, now) if settlements else []
+    if not settlements:
+        return reserve(connection, turns, reservation, now) if reservation else Exchange()
+    settled, readied = settle(connection, settlements, now)
+    readied = readied[:MOST_READIED]
     if reservation is None:
-        return Exchange(settled=settled)
+        return Exchange(settled=settled, readied=readied)
     answer = reserve(connection, turns, reservation, now)
-    return msgspec.structs.replace(answer, settled=settled) if settled else answer
+    return msgspec.structs.replace(answer, settled=settled, readied=readied)

@@ -6,6 +6,7 @@
 -- jobs that wait for it. Each edge is touched once for each thing that happens; all walks are loops.
 
 local UNMET, LOST, EMPTY, FULL, LOSS = '-', 'x', '+', '=', '!'
+local readied = {}  -- what was left with nothing to wait for
 
 local function edge(job, dependency)
   return Store.ask('HGET', 'edges:' .. job.id, dependency)
@@ -47,6 +48,7 @@ local function conclude(job, result, ended)
   else
     job.visible_at = math.max(NOW, job.eta or NOW)
     Moves.move(job, 'dependencies_met')
+    if #readied < MOST_READIED then append(readied, job) end
   end
 end
 
@@ -186,6 +188,17 @@ function Dependencies.restore(job)
       end
     end
   end
+end
+
+-- What this script has made ready.
+function Dependencies.readied()
+  local found = {}
+  for _, job in ipairs(readied) do
+    if job.state == 'QUEUED' then
+      append(found, {job.id, job.queue, job.priority, job.visible_at})
+    end
+  end
+  return found
 end
 
 -- Add what was handed to a job: its position, the dependency, "=" and the result or "!" and the loss.

@@ -40,6 +40,7 @@ if ARGS.settlements then
     Store.flush_all()  -- due jobs that were made ready
     return {cmsgpack.pack(refused)}
   end
+  if is_loaded(Dependencies) then answer.readied = Dependencies.readied() end
 end
 local wanted = ARGS.reservation
 if not wanted then

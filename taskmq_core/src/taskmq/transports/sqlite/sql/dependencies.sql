@@ -24,13 +24,14 @@ RETURNING child;
 UPDATE jobs SET pending = pending - ? WHERE seq = ?;
 
 -- name: queue_met
--- WAITING to QUEUED, of these jobs, where nothing is left to wait for.
+-- WAITING to QUEUED, of these jobs, where nothing is left to wait for. Tells which.
 UPDATE jobs SET
     state = 'QUEUED',
     phase = CASE WHEN visible_at > :now THEN 3 ELSE 2 END,
     due_at = CASE WHEN visible_at > :now THEN visible_at END,
     visible_at = max(visible_at, :now)
-WHERE phase = 0 AND pending = 0 AND seq IN (SELECT value FROM json_each(:seqs));
+WHERE phase = 0 AND pending = 0 AND seq IN (SELECT value FROM json_each(:seqs))
+RETURNING id, queue, priority, visible_at;
 
 -- name: drop_edges
 -- What these jobs were handed is needed no longer.

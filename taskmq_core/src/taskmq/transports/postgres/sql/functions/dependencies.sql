@@ -285,6 +285,26 @@ BEGIN
     END IF;
 END $$;
 
+-- What waited for some of these jobs, which ended in this step, and now waits for nothing: at most 1000.
+CREATE OR REPLACE FUNCTION taskmq.readied(p_ended text[], p_now double precision)
+RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM taskmq.edges) THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        SELECT json_agg(json_build_array(id, queue, priority, visible_at))
+        FROM (
+            SELECT id, queue, priority, visible_at FROM taskmq.jobs
+            WHERE seq = ANY (ARRAY(
+                SELECT DISTINCT child FROM taskmq.edges WHERE parent = ANY (p_ended) AND met > 0
+            ))
+            AND phase IN (2, 3) AND visible_at >= p_now
+            LIMIT 1000
+        ) AS found
+    );
+END $$;
+
 -- Jobs are out of the dead letters: who still waits takes them into account again, and what was skipped
 -- because of them waits again.
 CREATE OR REPLACE FUNCTION taskmq.restore(p_replayed text[]) RETURNS void LANGUAGE plpgsql AS $$

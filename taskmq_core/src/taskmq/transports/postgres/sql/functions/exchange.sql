@@ -44,6 +44,7 @@ DECLARE
     v_taken_back integer;
     v_ready text[];
     v_later text[];
+    v_readied json;
     i integer;
     v_best integer;
     v_own_clock CONSTANT boolean := p_now IS NULL;
@@ -93,10 +94,14 @@ BEGIN
         v_changed := v_changed || v_ready || v_later;
         v_lanes := '{}';
     END IF;
+    IF cardinality(v_ended) > 0 THEN
+        v_readied := taskmq.readied(v_ended, p_now);
+    END IF;
     IF p_queues IS NULL THEN
         PERFORM taskmq.announce('w', v_changed, v_ended);
         RETURN NEXT ('head', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            json_build_object('acked', v_acked, 'settled', v_settled)::text)::taskmq.answer;
+            json_build_object('acked', v_acked, 'settled', v_settled, 'readied', v_readied)::text
+        )::taskmq.answer;
         RETURN;
     END IF;
 
@@ -257,6 +262,6 @@ BEGIN
         json_build_object(
             'acked', v_acked, 'settled', v_settled, 'dropped', v_dropped,
             'next_due_at', v_next_due, 'waiting_priority', v_top, 'lease_until', v_until,
-            'turns', v_turns
+            'turns', v_turns, 'readied', v_readied
         )::text)::taskmq.answer;
 END $$;
