@@ -56,12 +56,21 @@ class Suite:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What CI runs of a suite."""
+
+    suite: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Catalog:
     celery: tuple[str, ...]
     """Versions of the real Celery; the first is the one that is compared with."""
     extras: tuple[str, ...]
     packages: tuple[str, ...]
     suites: Mapping[str, Suite]
+    ci: tuple[Part, ...] = ()
 
     def suite(self, name: str) -> Suite:
         """Raises `Problem` for a name that is none."""
@@ -82,6 +91,7 @@ def read_catalog(path: Path = CATALOG) -> Catalog:
             extras=tuple(environment["extras"]),
             packages=tuple(environment["packages"]),
             suites={name: read_suite(name, said) for name, said in content["suite"].items()},
+            ci=tuple(Part(each["suite"], tuple(each["tests"])) for each in content["ci"]),
         )
     except OSError as error:
         raise Problem(f"{path}: {error.strerror}") from None

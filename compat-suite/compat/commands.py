@@ -11,19 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from . import expectations, revise, work
-from .baselines import baseline
+from . import baselines, expectations, records, revise, work
 from .catalog import CELERY, Catalog, Suite, read_catalog
 from .environments import SHIM, SIDES, Environment, ensure, pin
 from .fetch import sdist
-from .places import short
+from .html import write_html
+from .places import HTML, PAGE, README, short
 from .problems import Problem
+from .report import write_page, write_readme
 from .results import PASSED, Run
 from .runner import positive
 from .screen import Screen
 from .servers import BACKENDS, BROKERS
 from .verdict import Case, Verdict, compare
 
+PROCESSES = "pytest processes, for suites whose tests share nothing"
 SHOWN = 20
 """Lines of one kind."""
 OK, DIFFERS, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -33,6 +35,7 @@ examples:
   python -m compat run unit --on celery -n 2       all of them, on the real Celery
   python -m compat run integration --broker rabbitmq --backend rpc
   python -m compat run flower                      flower's own tests
+  python -m compat all                             everything, for hours (`make compat`)
 
 exit status: 0 all as expected, 1 something differs from what is expected,
              2 the command cannot be carried out, 130 interrupted (`run` again goes on)
@@ -95,7 +98,7 @@ def carry_out(tool: Tool, request: work.Request) -> int:
         return DIFFERS if found.bad() else OK
     name, pair = request.suite.name, request.pair
     expected = expectations.Expectations(expectations.read(name), pair)
-    known = baseline(name, pair, work.baseline_environment(request))
+    known = baselines.baseline(name, pair, work.baseline_environment(request))
 
     def may_fail(test: str) -> bool:
         passes = known is not None and known.outcome(test) == PASSED
@@ -146,7 +149,7 @@ def expect(tool: Tool) -> int:
     judged = {}
     for pair in suite.pairs or ("",):
         found = work.last_run(suite.name, pair, tool.environment(SHIM))
-        known = baseline(suite.name, pair, tool.environment(CELERY))
+        known = baselines.baseline(suite.name, pair, tool.environment(CELERY))
         if found is not None and known is not None:
             verdict = compare(found, known, expectations.Expectations(entries, pair))
             judged[pair] = verdict, known
@@ -203,6 +206,69 @@ def show(console: Console, request: work.Request, found: Run) -> None:
     console.print(f"[dim]{short(request.folder)}: result.json, junit.xml, *.log[/dim]")
 
 
+def report(tool: Tool) -> int:
+    """Write the tables, from the last runs on both sides."""
+    new = []
+    for name, pair in records.runs_of(tool.catalog):
+        found = work.last_run(name, pair, tool.environment(SHIM))
+        own = work.last_run(name, pair, tool.environment(CELERY))
+        if own is not None:
+            baselines.keep(own)
+        known = baselines.baseline(name, pair, tool.environment(CELERY))
+        if found is not None and known is not None:
+            expected = expectations.Expectations(expectations.read(name), pair)
+            new.append(records.record_of(found, known, compare(found, known, expected)))
+    every = records.update(new, tool.catalog)
+    history = records.extend_history(every)
+    write_page(every, tool.catalog)
+    write_readme(every, tool.catalog)
+    write_html(every, history, tool.catalog)
+    for path in (PAGE, HTML, README):
+        tool.console.print(short(path), highlight=False)
+    return OK
+
+
+def everything(tool: Tool) -> int:
+    """Run all suites, first on the real Celery, then on the shim, and write the report."""
+    names = tool.arguments.suites
+    for name in names:
+        tool.catalog.suite(name)
+    sides = (SHIM,) if tool.arguments.kept else (CELERY, SHIM)
+    statuses = []
+    for suite in tool.catalog.suites.values():
+        if suite.checkout or (names and suite.name not in names):
+            continue
+        for pair in suite.pairs or ("",):
+            for side in sides:
+                request = work.Request(
+                    suite=suite,
+                    environment=tool.environment(side),
+                    pair=pair,
+                    processes=tool.arguments.processes if suite.parallel else 1,
+                )
+                status = carry_out(tool, request)
+                # What the real Celery does not pass is a baseline, not a failure.
+                statuses.append(status if side == SHIM else OK)
+    report(tool)
+    return max(statuses, default=OK)
+
+
+def ci(tool: Tool) -> int:
+    """Run the part of the suites that CI runs, on the shim."""
+    statuses = []
+    for part in tool.catalog.ci:
+        suite = tool.catalog.suite(part.suite)
+        request = work.Request(
+            suite=suite,
+            environment=tool.environment(SHIM),
+            pair=suite.pairs[0] if suite.pairs else "",
+            tests=part.tests,
+            processes=tool.arguments.processes if suite.parallel else 1,
+        )
+        statuses.append(carry_out(tool, request))
+    return max(statuses, default=OK)
+
+
 def suites(tool: Tool) -> int:
     """List the suites."""
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -245,7 +311,24 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(command(run, "run"))
     command(expect, "expect").add_argument("suite", metavar="SUITE")
+    command(report, "report")
+    add_everything(command(everything, "all"))
+    partly = command(ci, "ci")
+    partly.add_argument(
+        "-n", dest="processes", type=int, default=2, metavar="COUNT", help=PROCESSES
+    )
     return top
+
+
+def add_everything(running: argparse.ArgumentParser) -> None:
+    add = running.add_argument
+    add("suites", nargs="*", metavar="SUITE", help="only these")
+    add("-n", dest="processes", type=int, default=2, metavar="COUNT", help=PROCESSES)
+    add(
+        "--kept",
+        action="store_true",
+        help="do not run the real Celery: compare with the baselines in the repository",
+    )
 
 
 def add_run(running: argparse.ArgumentParser) -> None:
@@ -256,7 +339,7 @@ def add_run(running: argparse.ArgumentParser) -> None:
     add("--broker", choices=tuple(BROKERS), help="for suites with services of their choice")
     add("--backend", choices=tuple(BACKENDS), help="likewise")
     add("-k", dest="keyword", default="", metavar="EXPRESSION", help="as pytest's -k")
-    add("-n", dest="processes", type=int, default=1, metavar="COUNT", help="pytest processes")
+    add("-n", dest="processes", type=int, default=1, metavar="COUNT", help=PROCESSES)
     add("--seconds", type=float, metavar="SECONDS", help="the time limit of every test")
     add("--fresh", action="store_true", help="do not go on with an interrupted run")
     add("--checkout", type=Path, metavar="PATH", help="take the tests from here, not from a sdist")

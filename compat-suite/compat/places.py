@@ -17,8 +17,11 @@ CATALOG = SUITES / "suites.toml"
 CONSTRAINTS = SUITES / "constraints.txt"
 EXPECTATIONS = SUITES / "expectations"
 BASELINES = SUITES / "baselines"
+RESULTS = SUITES / "results.json"
 HISTORY = SUITES / "history.json"
 PAGE = TOP / "docs" / "compatibility.md"
+HTML = TOP / "docs" / "compatibility.html"
+README = TOP / "README.md"
 
 
 def short(path: Path) -> str:

@@ -1,8 +1,9 @@
 """Brings a suite's expectations up to date with a run: drops what passes, adds what fails.
 
-Classes and reasons of existing entries stay. What fails and has no entry gets one, `not-yet`, with
-what the tests say as the reason; tests that say the same stand together. Where nothing passes in a
-file, a class or a parametrized test, a pattern stands for it.
+Classes and reasons of existing entries stay, and so do whole entries for what the real Celery
+does not pass here either. What fails and has no entry gets one, `not-yet`, with what the tests say
+as the reason; tests that say the same stand together. Where nothing passes in a file, a class or a
+parametrized test, a pattern stands for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from .expectations import NOT_YET, Expectation, Expectations
+from .expectations import NEEDS_IMAGE, NOT_YET, Expectation, Expectations
 from .results import Run, by_file, file_of
 from .verdict import Case, Verdict
 
@@ -60,9 +61,11 @@ def revised_for(
         else:
             wanted.setdefault(number, []).append(case.test)
     found = [
-        replace(entry, tests=shortened(wanted[number], tests))
+        entry
+        if entry.kind == NEEDS_IMAGE
+        else replace(entry, tests=shortened(wanted[number], tests))
         for number, entry in enumerate(entries)
-        if number in wanted
+        if number in wanted or entry.kind == NEEDS_IMAGE
     ]
     for reason, cases in grouped(new):
         names = shortened([case.test for case in cases], tests)
