@@ -192,6 +192,14 @@ class Signals:
         """The number of a signal. Raises ``AttributeError`` for one that is not known."""
         return name if isinstance(name, int) else int(getattr(_signal, self._full(name)))
 
+    def arm_alarm(self, seconds: float) -> None:
+        """Send SIGALRM to this process in so many seconds."""
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
+
+    def reset_alarm(self) -> None:
+        """Take `arm_alarm` back."""
+        _signal.alarm(0)
+
     def reset(self, *signal_names: str) -> None:
         self.update((name, self.default) for name in signal_names)
 

@@ -377,6 +377,17 @@ def _without_password(url: Any) -> Any:
     return f"{scheme}{separator}{user}:**@{tail}" if colon else url
 
 
+def _old_key_to_new(key: str) -> str | None:
+    """The new name of a setting, from an old one."""
+    return NEW_NAMES.get(key)
+
+
+def _new_key_to_old(key: str) -> str | None:
+    """The old name of a setting, from the new one."""
+    setting = SETTINGS.get(key)
+    return None if setting is None else setting.old_name
+
+
 def appstr(app: Any) -> str:
     """``main at 0x7f…``, as in the ``repr`` of apps and tasks."""
     return f"{app.main or '__main__'} at {id(app):#x}"

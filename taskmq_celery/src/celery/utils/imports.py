@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from importlib import reload
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +25,8 @@ __all__ = (
     "gen_task_name",
     "import_from_cwd",
     "instantiate",
+    "load_extension_class_names",
+    "load_extension_classes",
     "module_file",
     "qualname",
     "reload_from_cwd",
@@ -52,8 +58,11 @@ def instantiate(name: Any, *args: Any, **kwargs: Any) -> Any:
 @contextmanager
 def cwd_in_path() -> Iterator[None]:
     """Let modules of the working directory be found meanwhile."""
-    folder = os.getcwd()  # noqa: PTH109  # text, as sys.path wants it
-    if folder in sys.path:
+    try:
+        folder = os.getcwd()  # noqa: PTH109  # text, as sys.path wants it
+    except FileNotFoundError:  # somebody has deleted it
+        folder = ""
+    if not folder or folder in sys.path:
         yield
         return
     sys.path.insert(0, folder)
@@ -67,14 +76,20 @@ def cwd_in_path() -> Iterator[None]:
 def find_module(module: str, path: Any = None, imp: Callable[[str], Any] | None = None) -> Any:
     """The spec of a module, looked for in the working directory too.
 
-    Raises `NotAPackage` if a parent is no package, ``ModuleNotFoundError`` if there is none.
+    Raises `NotAPackage` if a parent is no package, ``ModuleNotFoundError`` if the package has no
+    such module. ``None`` if there is no such module at the top.
     """
     load = imp or importlib.import_module
     with cwd_in_path():
-        parent, _, _ = module.rpartition(".")
-        if parent and not hasattr(load(parent), "__path__"):
-            raise NotAPackage(parent)
-        return find_spec(module)
+        parts = module.split(".")
+        for length in range(1, len(parts)):
+            parent = ".".join(parts[:length])
+            if not hasattr(load(parent), "__path__"):
+                raise NotAPackage(parent)
+        found = find_spec(module)
+        if found is None and len(parts) > 1:
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+        return found
 
 
 def import_from_cwd(
@@ -90,7 +105,7 @@ def import_from_cwd(
 def reload_from_cwd(module: ModuleType, reloader: Callable[..., Any] | None = None) -> Any:
     """Load a module again."""
     with cwd_in_path():
-        return (reloader or importlib.reload)(module)
+        return (reloader or reload)(module)
 
 
 def module_file(module: ModuleType) -> str:
@@ -136,3 +151,18 @@ def related_module(package: str, related_name: str | None) -> ModuleType | None:
 def folder_of(module: ModuleType) -> Path:
     """Where a module's file is."""
     return Path(module_file(module)).parent
+
+
+@lru_cache(maxsize=32)
+def load_extension_class_names(namespace: str) -> tuple[tuple[str, str], ...]:
+    """Names and paths of what installed packages offer under an entry point group; read once."""
+    return tuple((each.name, each.value) for each in entry_points(group=namespace))
+
+
+def load_extension_classes(namespace: str) -> Iterator[tuple[str, Any]]:
+    """What `load_extension_class_names` gives, imported; what cannot be is warned of."""
+    for name, path in load_extension_class_names(namespace):
+        try:
+            yield name, symbol_by_name(path)
+        except (ImportError, SyntaxError) as error:
+            warnings.warn(f"Cannot load {namespace} extension {path!r}: {error!r}", stacklevel=2)

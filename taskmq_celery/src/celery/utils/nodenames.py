@@ -7,6 +7,9 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
+
+from kombu.utils.imports import symbol_by_name
 
 __all__ = [
     "anon_nodename",
@@ -16,10 +19,12 @@ __all__ = [
     "node_format",
     "nodename",
     "nodesplit",
+    "worker_direct",
 ]
 
 NODENAME_DEFAULT = "celery"
 NODENAME_SEP = "@"
+WORKER_DIRECT_EXCHANGE = "C.dq2"
 
 _placeholder = re.compile(r"%([%\w])")
 
@@ -85,3 +90,12 @@ def _expand(s: str, keys: Mapping[str, str]) -> str:
 
     replace: Callable[[re.Match[str]], str] = value
     return _placeholder.sub(replace, s)
+
+
+def worker_direct(hostname: Any) -> Any:
+    """The queue of one worker alone (setting ``worker_direct``); a queue as it is."""
+    # Not imported at the top: this module is loaded by every program that has a task.
+    queue, exchange = symbol_by_name("kombu:Queue"), symbol_by_name("kombu:Exchange")
+    if isinstance(hostname, queue):
+        return hostname
+    return queue(f"{hostname}.dq2", exchange(WORKER_DIRECT_EXCHANGE), hostname)

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
-__all__ = ["colored"]
+__all__ = ["colored", "fg", "imgcat", "supports_images"]
 
 BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE = range(8)
 RESET = "\033[0m"
 
 
+def fg(s: int) -> str:
+    """The escape code of a colour: 30 to 37, 40 to 47 for the background."""
+    return f"\033[1;{s}m"
+
+
 def _foreground(number: int) -> str:
-    return f"\033[1;{30 + number}m"
+    return fg(30 + number)
+
+
+def _background(number: int) -> str:
+    return fg(40 + number)
+
+
+def supports_images() -> bool:
+    """Whether the terminal shows images (iTerm)."""
+    return sys.stdin.isatty() and bool(os.environ.get("ITERM_PROFILE"))
+
+
+def _read_as_base64(path: str) -> str:
+    return base64.b64encode(Path(path).read_bytes()).decode("ascii")
+
+
+def imgcat(path: str, inline: int = 1, preserve_aspect_ratio: int = 0, **kwargs: Any) -> str:
+    """What to print for an image, in terminals that show them."""
+    options = f"inline={inline};preserveAspectRatio={preserve_aspect_ratio}"
+    return f"\n\033]1337;File={options}:{_read_as_base64(path)}\a"
 
 
 class colored:  # noqa: N801  # the name under which Celery's users know it
@@ -69,6 +97,37 @@ class colored:  # noqa: N801  # the name under which Celery's users know it
 
     def underline(self, *s: Any) -> colored:
         return self.node(s, "\033[4m")
+
+    def blink(self, *s: Any) -> colored:
+        return self.node(s, "\033[5m")
+
+    def reverse(self, *s: Any) -> colored:
+        return self.node(s, "\033[7m")
+
+    def bright(self, *s: Any) -> colored:
+        return self.node(s, "\033[8m")
+
+    def ired(self, *s: Any) -> colored:
+        """On a red background; so are the others with an ``i``."""
+        return self.node(s, _background(RED))
+
+    def igreen(self, *s: Any) -> colored:
+        return self.node(s, _background(GREEN))
+
+    def iyellow(self, *s: Any) -> colored:
+        return self.node(s, _background(YELLOW))
+
+    def iblue(self, *s: Any) -> colored:
+        return self.node(s, _background(BLUE))
+
+    def imagenta(self, *s: Any) -> colored:
+        return self.node(s, _background(MAGENTA))
+
+    def icyan(self, *s: Any) -> colored:
+        return self.node(s, _background(CYAN))
+
+    def iwhite(self, *s: Any) -> colored:
+        return self.node(s, _background(WHITE))
 
     def reset(self, *s: Any) -> colored:
         return self.node(s or ("",), RESET)

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterable, Mapping
+from functools import partial
+from pprint import pformat
+from textwrap import fill
 from typing import Any
 
 __all__ = (
+    "WhateverIO",
     "abbr",
     "abbrtask",
+    "dedent",
+    "dedent_initial",
+    "ensure_newlines",
+    "ensure_sep",
+    "fill_paragraphs",
     "indent",
     "join",
+    "match_case",
     "pluralize",
+    "pretty",
+    "remove_repeating",
+    "remove_repeating_from_task",
     "simple_format",
     "str_to_list",
     "truncate",
@@ -82,3 +97,73 @@ def simple_format(s: str, keys: Mapping[str, Any], escape: str = "%") -> str:
         value = known[name]
         parts.append(str(value() if callable(value) else value))
     return "".join(parts)
+
+
+def dedent_initial(s: str, n: int = 4) -> str:
+    """Without the first ``n`` spaces, if the text begins with as many."""
+    return s[n:] if s[:n] == " " * n else s
+
+
+def dedent(s: str, sep: str = "\r?\n") -> str:
+    """Every line without four spaces at its beginning."""
+    return "\n".join(dedent_initial(line) for line in re.split(sep, s))
+
+
+def fill_paragraphs(s: str, width: int, sep: str = "\n") -> str:
+    """Every line broken where it is too long."""
+    return sep.join(fill(paragraph, width) for paragraph in s.split(sep))
+
+
+def ensure_sep(sep: str, s: str, n: int = 2) -> str:
+    """With ``sep`` at the end, at least ``n`` times in the whole text."""
+    return s + sep * (n - s.count(sep))
+
+
+ensure_newlines = partial(ensure_sep, "\n")
+
+
+def pretty(value: Any, width: int = 80, nl_width: int = 80, sep: str = "\n", **kw: Any) -> str:
+    """A value for people, over several lines if it is long."""
+    if isinstance(value, dict):
+        return f"{{{sep} {pformat(value, 4, nl_width)[1:]}"
+    if isinstance(value, tuple):
+        return f"{sep}{' ' * 4}{pformat(value, width=nl_width, **kw)}"
+    return pformat(value, width=width, **kw)
+
+
+def match_case(s: str, other: str) -> str:
+    """``s`` in the case of ``other``."""
+    return s.upper() if other.isupper() else s.lower()
+
+
+def remove_repeating(substr: str, s: str) -> str:
+    """``s`` with only the first of several ``substr``."""
+    head, found, tail = s.partition(substr)
+    return head + found + tail.replace(substr, "")
+
+
+def remove_repeating_from_task(task_name: str, s: str) -> str:
+    """``s`` with the module of a task named only once: ``tasks.add(2), mul(3)``."""
+    module = task_name.rpartition(".")[0]
+    if not module:
+        return s
+    # Not where it is the end of another module's name.
+    prefix = re.compile(rf"(?<![\w.-]){re.escape(module)}\.")
+    first = prefix.search(s)
+    if first is None:
+        return s
+    return s[: first.end()] + prefix.sub("", s[first.end() :])
+
+
+class WhateverIO(io.StringIO):
+    """Text in memory that takes bytes as well."""
+
+    def __init__(self, v: str | bytes | None = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_text(v) if v is not None else None, *args, **kwargs)
+
+    def write(self, data: str | bytes) -> int:
+        return super().write(_text(data))
+
+
+def _text(data: str | bytes) -> str:
+    return data.decode() if isinstance(data, bytes) else data
