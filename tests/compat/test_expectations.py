@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from compat import expectations
 from compat.catalog import read_catalog
-from compat.expectations import NOT_YET, PRIVATE_INTERNALS, Expectation, Expectations
+from compat.expectations import (
+    NEEDS_IMAGE,
+    NOT_YET,
+    PRIVATE_INTERNALS,
+    Expectation,
+    Expectations,
+)
 from compat.places import EXPECTATIONS
 from compat.problems import Problem
 from compat.results import ERROR, FAILED, PASSED, Result, Run
@@ -128,6 +134,14 @@ def test_a_pattern_stands_for_a_class_or_for_parameters_of_which_none_passes() -
 def test_a_pattern_stands_for_a_file_of_which_none_passes() -> None:
     (entry,) = revise([], **dict.fromkeys(["b.py::p[1]", "b.py::p[2]", "b.py::q"], "no"))
     assert entry.tests == ("t/b.py::*",)
+
+
+def test_what_needs_another_image_is_recorded_and_stays() -> None:
+    needs = Expectation(NEEDS_IMAGE, "needs RabbitMQ 4", ("t/c.py::*",))
+    assert revise([needs], **{"a.py::C::x": "no"}) == [
+        needs,
+        Expectation(NOT_YET, "no", ("t/a.py::C::x",)),
+    ]
 
 
 def test_rare_messages_are_one_entry_of_their_file() -> None:
