@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.crew import Crew
 from tests.property.workflow_graphs import Interpreter, Shape, build, define
 
 from taskmq import App, Config
@@ -26,16 +23,18 @@ from taskmq.testing import FakeClock, WorkerCrashed, worker_for
 from taskmq.workflow import Workflow, WorkflowRun
 
 EVERY_STORE = True
+BY_BROKER = (
+    "test_fan_ins_whose_workers_are_killed",
+    "test_random_graphs_whose_tasks_kill_their_workers",
+)
 ROUNDS = int(os.environ.get("WORKFLOW_ROUNDS", "3"))
 SIMULATED = int(os.environ.get("WORKFLOW_SIMULATED_ROUNDS", "8"))
 WIDTH = 100
-LEASE = 1.0
-DEADLINE = 120.0
-TOP = Path(__file__).parents[2]
 
 APP = """
 import os, signal
 from taskmq import App, Config
+from tests.faults.crew import Crew
 from tests.property.workflow_graphs import define
 
 app = App(Config.from_env())
@@ -59,60 +58,12 @@ def join(values, round):
 """
 
 
-class Crew:
-    """Worker processes on one store; who dies is replaced."""
-
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder = folder
-        (folder / "crew_app.py").write_text(APP)
-        self._environ = {
-            **os.environ,
-            "TASKMQ_TRANSPORT": url,
-            "PYTHONPATH": f"{TOP}:{folder}",
-        }
-        self.alive: list[subprocess.Popen[bytes]] = []
-        self.deaths = 0
-
-    def hire(self) -> None:
-        options = ("--lease", str(LEASE), "-c", "2", "-P", "threads", "--log-level", "critical")
-        command = [sys.executable, "-m", "taskmq", "-A", "crew_app:app", "worker", *options]
-        self.alive.append(subprocess.Popen(command, cwd=self.folder, env=self._environ))
-
-    def kill(self, chance: random.Random) -> None:
-        victim = self.alive.pop(chance.randrange(len(self.alive)))
-        victim.send_signal(signal.SIGKILL)
-        victim.wait(DEADLINE)
-        self.deaths += 1
-
-    def replace_the_dead(self) -> None:
-        for worker in [each for each in self.alive if each.poll() is not None]:
-            self.alive.remove(worker)
-            self.deaths += 1
-            self.hire()
-
-    def effects(self) -> list[str]:
-        file = self.folder / "effects"
-        return [line.split()[0] for line in file.read_text().splitlines()] if file.exists() else []
-
-    def wait(self, done: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + DEADLINE
-        while not done():
-            assert time.monotonic() < end, f"{what} did not come"
-            self.replace_the_dead()
-            time.sleep(0.02)
-
-    def close(self) -> None:
-        for worker in self.alive:
-            worker.kill()
-            worker.wait(DEADLINE)
-
-
 @pytest.fixture
 def crew(tmp_path: Path, store_url: str) -> Iterator[Crew]:
     with App(Config(transport=store_url)) as app:
         if not app.transport.capabilities.workflows:
             pytest.skip("this store has no workflows")
-    crew = Crew(tmp_path, store_url)
+    crew = Crew(tmp_path, store_url, APP)
     yield crew
     crew.close()
 
