@@ -100,10 +100,10 @@ def test_wrong_settings(program: Any, arguments: list[str], message: str) -> Non
 
 @pytest.mark.parametrize("command", [["worker"], ["call", "proj.add"]])
 def test_brokers_and_backends_that_are_not_there(program: Any, command: list[str]) -> None:
-    done = program.celery("-A", "proj", "-b", "redis://localhost", *command)
-    refused(done, os.EX_CONFIG, "broker redis:// is not supported yet: set broker_url")
-    done = program.celery("-A", "proj", "--result-backend", "redis://localhost", *command)
-    refused(done, os.EX_CONFIG, "result backend redis:// is not supported yet")
+    done = program.celery("-A", "proj", "-b", "sqs://", *command)
+    refused(done, os.EX_CONFIG, "broker sqs:// is not supported yet: set broker_url")
+    done = program.celery("-A", "proj", "--result-backend", "no-such://localhost", *command)
+    refused(done, os.EX_CONFIG, "result backend 'no-such://localhost' is not there")
 
 
 @pytest.mark.parametrize("command", [["worker"], ["call", "proj.add"]])

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from kombu.utils.imports import symbol_by_name
+from vine import promise
 
 from celery import states
 from celery._state import (
@@ -15,9 +20,9 @@ from celery._state import (
     task_join_will_block,
 )
 from celery.app.configured import properly_configured
-from celery.exceptions import TaskRevokedError, TimeoutError
+from celery.exceptions import IncompleteStream, TaskRevokedError, TimeoutError
 from celery.utils.time import maybe_iso8601
-from taskmq_celery.results import revoke
+from taskmq_celery.results import ended, forget, is_known, revoke, wait
 
 if TYPE_CHECKING:
     from celery.app.base import Celery
@@ -74,8 +79,12 @@ class ResultBase:
 
 
 class AsyncResult(ResultBase):
-    """The result of a task that was called, by its id. Every look asks the store, until the task
-    is finished."""
+    """The result of a task that was called, by its id. Every look asks the backend, until the task
+    is finished.
+
+    Where the backend has no record of the end, the engine is asked as well: it has one for every
+    task that it ran, also of those that no worker could tell of (revoked, expired, lost).
+    """
 
     app: Any = None
     backend: Any = None
@@ -104,11 +113,30 @@ class AsyncResult(ResultBase):
     @property
     def ignored(self) -> bool:
         """Whether the call said that nobody wants the result; `get` gives ``None`` then."""
-        return self._ignored
+        return getattr(self, "_ignored", False)
 
     @ignored.setter
     def ignored(self, value: bool) -> None:
         self._ignored = value
+
+    @cached_property
+    def on_ready(self) -> Any:
+        """A promise that is kept with this result when it is there."""
+        made = promise()
+        if self._cache is not None:
+            made(self)
+        return made
+
+    def then(
+        self,
+        callback: Callable[..., Any],
+        on_error: Callable[..., Any] | None = None,
+        weak: bool = False,
+    ) -> Any:
+        """Call ``callback(result)`` when the result is there. Records come while anything waits
+        for results in this process."""
+        self.backend.add_pending_result(self, weak=weak)
+        return self.on_ready.then(callback, on_error)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -129,29 +157,51 @@ class AsyncResult(ResultBase):
         """Wait for what the task returns.
 
         Raises what the task raised, unless ``propagate`` is off; `TimeoutError` after ``timeout``
-        seconds; ``RuntimeError`` inside a task (see `allow_join_result`).
+        seconds; ``RuntimeError`` inside a task (see `allow_join_result`). ``callback(id, value)``
+        is called with what it gives; ``on_interval()`` every ``interval`` seconds until then.
         """
         if self.ignored:
             return None
         if disable_sync_subtasks:
             assert_will_not_block()
         if follow_parents and propagate and self.parent is not None:
-            self._raise_error_of_parents()
-        if self._cache is None:
-            self._cache_if_ready(
-                self.backend.wait_for(
-                    self.id, timeout=timeout, interval=interval, on_interval=on_interval
-                )
+            self._maybe_reraise_parent_error()
+            on_interval = _both(on_interval, self._maybe_reraise_parent_error)
+        if self._cache is None and on_message is None and self._runs_here():
+            meta = wait(
+                self.app, self.id, timeout=timeout, interval=interval, on_interval=on_interval
             )
-        return self.maybe_throw(propagate=propagate, callback=callback)
+            if meta is None:
+                raise TimeoutError("The operation timed out.")
+            self._maybe_set_cache(self._told(meta))
+        if self._cache is not None:
+            return self.maybe_throw(propagate=propagate, callback=callback)
+        self.backend.add_pending_result(self)
+        return self.backend.wait_for_pending(
+            self,
+            timeout=timeout,
+            interval=interval,
+            on_interval=on_interval,
+            no_ack=no_ack,
+            propagate=propagate,
+            callback=callback,
+            on_message=on_message,
+        )
 
     wait = get
 
-    def _raise_error_of_parents(self) -> None:
+    def _runs_here(self) -> bool:
+        """Whether the engine knows the task: then it wakes whoever waits."""
+        return _asks_engine(self.backend) and is_known(self.app, self.id)
+
+    def _told(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """The backend's record of a task that has ended, or else the engine's."""
+        told: dict[str, Any] = self.backend.get_task_meta(self.id)
+        return told if told["status"] in states.READY_STATES else meta
+
+    def _maybe_reraise_parent_error(self) -> None:
         for parent in reversed(list(self._parents())):
             parent.maybe_throw()
-
-    _maybe_reraise_parent_error = _raise_error_of_parents
 
     def _parents(self) -> Iterator[Any]:
         parent = self.parent
@@ -163,30 +213,58 @@ class AsyncResult(ResultBase):
         self, propagate: bool = True, callback: Callable[..., Any] | None = None
     ) -> Any:
         """The result as it is now; raises it if it is an error, unless ``propagate`` is off."""
-        meta = self._get_task_meta()
+        meta = self._get_task_meta() if self._cache is None else self._cache
         value = meta["result"]
         if meta["status"] in states.PROPAGATE_STATES and propagate:
-            self.throw(value)
+            self.throw(value, self._to_remote_traceback(meta.get("traceback")))
         if callback is not None:
             callback(self.id, value)
         return value
 
     maybe_reraise = maybe_throw
 
-    def throw(self, exc: Any, *args: Any) -> None:
+    def throw(self, exc: Any, traceback: Any = None) -> None:
         """Raise an exception as this result's."""
-        raise exc if isinstance(exc, BaseException) else Exception(exc)
+        error = exc if isinstance(exc, BaseException) else Exception(exc)
+        raise error if traceback is None else error.with_traceback(traceback)
+
+    def _to_remote_traceback(self, text: str | None) -> Any:
+        """A traceback from its text, with ``task_remote_tracebacks`` and where tblib is there."""
+        if not text or not self.app.conf.task_remote_tracebacks:
+            return None
+        try:
+            tblib = import_module("tblib")
+        except ImportError:
+            return None
+        return tblib.Traceback.from_string(text).as_traceback()
 
     # -- looking -----------------------------------------------------------------------------
 
     def _get_task_meta(self) -> dict[str, Any]:
-        if self._cache is None:
-            return self._cache_if_ready(self.backend.get_task_meta(self.id))
-        return self._cache
+        if self._cache is not None:
+            return self._cache
+        meta: dict[str, Any] = self.backend.get_task_meta(self.id)
+        if meta.get("status") not in states.READY_STATES and _asks_engine(self.backend):
+            meta = ended(self.app, self.id) or meta
+        found: dict[str, Any] = self._maybe_set_cache(meta)
+        return found
 
-    def _cache_if_ready(self, meta: dict[str, Any]) -> dict[str, Any]:
-        if meta["status"] in states.READY_STATES:
-            self._cache = meta
+    def _iter_meta(self, **kwargs: Any) -> Iterator[dict[str, Any]]:
+        return iter([self._get_task_meta()])
+
+    def _maybe_set_cache(self, meta: Any) -> Any:
+        """Keep a record if it tells of the end."""
+        if not meta or meta.get("status") not in states.READY_STATES:
+            return meta
+        kept = self._set_cache(self.backend.meta_from_decoded(meta))
+        self.on_ready(self)
+        return kept
+
+    def _set_cache(self, meta: dict[str, Any]) -> dict[str, Any]:
+        children = meta.get("children")
+        if children:
+            meta["children"] = [result_from_tuple(child, self.app) for child in children]
+        self._cache = meta
         return meta
 
     @property
@@ -223,12 +301,14 @@ class AsyncResult(ResultBase):
         return self.state == states.FAILURE
 
     def exists(self) -> bool:
-        """Whether the store knows the task."""
-        return bool(self._get_task_meta().get("name"))
+        """Whether anything is known of the task."""
+        if self._cache is not None or self.backend.task_result_exists(self.id):
+            return True
+        return self._runs_here()
 
     @property
     def children(self) -> list[Any] | None:
-        """Results of the tasks that it called; not kept yet."""
+        """Results of the tasks that it called; ``None`` while that is not known."""
         found: list[Any] | None = self._get_task_meta().get("children")
         return found
 
@@ -283,7 +363,10 @@ class AsyncResult(ResultBase):
         self._cache = None
         if self.parent is not None:
             self.parent.forget()
+        self.backend.remove_pending_result(self)
         self.backend.forget(self.id)
+        if _asks_engine(self.backend) and is_known(self.app, self.id):
+            forget(self.app, self.id)
 
     def revoke(
         self,
@@ -298,7 +381,47 @@ class AsyncResult(ResultBase):
         with properly_configured():
             revoke(self.app, [self.id], terminate=terminate)
 
+    def revoke_by_stamped_headers(
+        self,
+        headers: Any,
+        connection: Any = None,
+        terminate: bool = False,
+        signal: Any = None,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Take out every task with one of these stamps."""
+        self.app.control.revoke_by_stamped_headers(
+            headers,
+            connection=connection,
+            terminate=terminate,
+            signal=signal,
+            reply=wait,
+            timeout=timeout,
+        )
+
+    def __del__(self) -> None:
+        """Nobody can wait for it through this object any more."""
+        if self.backend is not None:
+            self.backend.remove_pending_result(self)
+
     # -- relatives ---------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Any:
+        """This result and those of the tasks that it called, as a graph."""
+        return self.build_graph()
+
+    def build_graph(self, intermediate: bool = False, formatter: Any = None) -> Any:
+        """The graph of results; ``intermediate`` takes tasks that have not ended for leaves."""
+        make = symbol_by_name("celery.utils.graph:DependencyGraph")
+        style = symbol_by_name("celery.utils.graph:GraphFormatter")
+        graph = make(formatter=formatter or style(root=self.id, shape="oval"))
+        for parent, node in self.iterdeps(intermediate=intermediate):
+            graph.add_arc(node)
+            if parent is not None:
+                graph.add_edge(parent, node)
+        return graph
 
     def get_leaf(self) -> Any:
         """What the last of the tasks called by tasks returned."""
@@ -309,16 +432,28 @@ class AsyncResult(ResultBase):
 
     def iterdeps(self, intermediate: bool = False) -> Iterator[tuple[Any, Any]]:
         """This result and those of the tasks that it called, breadth first, each with the one
-        that it belongs to."""
+        that it belongs to.
+
+        Raises `IncompleteStream` at a task that has not ended, unless ``intermediate``.
+        """
         pending: deque[tuple[Any, Any]] = deque([(None, self)])
         while pending:
             parent, node = pending.popleft()
             yield parent, node
-            pending.extend((node, child) for child in node.children or ())
+            if node.ready():
+                pending.extend((node, child) for child in node.children or ())
+            elif not intermediate:
+                raise IncompleteStream
 
     def collect(self, intermediate: bool = False, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
-        """Wait for this result and those of the tasks that it called: pairs of result and value."""
-        for _, node in self.iterdeps(intermediate):
+        """Wait for this result and those of the tasks that it called: pairs of result and value.
+
+        With a task that calls ten others, each of which calls one that gives a square:
+
+        >>> [value for _, value in result.collect() if isinstance(value, int)]
+        [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]
+        """
+        for _, node in self.iterdeps(intermediate=intermediate):
             yield node, node.get(**kwargs)
 
     # -- as a value --------------------------------------------------------------------------
@@ -390,6 +525,21 @@ class EagerResult(AsyncResult):
     def _cache(self) -> dict[str, Any]:  # type: ignore[override]  # it is always there
         return self._get_task_meta()
 
+    def exists(self) -> bool:
+        return True
+
+    def then(
+        self,
+        callback: Callable[..., Any],
+        on_error: Callable[..., Any] | None = None,
+        weak: bool = False,
+    ) -> Any:
+        """Call ``callback(result)`` now."""
+        return self.on_ready.then(callback, on_error)
+
+    def __del__(self) -> None:
+        """Nobody waits for it."""
+
     def ready(self) -> bool:
         return True
 
@@ -431,6 +581,20 @@ class EagerResult(AsyncResult):
     def __reduce__(self) -> tuple[Any, ...]:
         state = (self.id, self._result, self._state, self._traceback, self._name)
         return type(self), state
+
+
+def _asks_engine(backend: Any) -> bool:
+    """Whether the records of a backend are beside the engine's own."""
+    return getattr(backend, "asks_engine", False) is True
+
+
+def _both(first: Callable[[], Any] | None, second: Callable[[], Any]) -> Callable[[], None]:
+    def call() -> None:
+        if first is not None:
+            first()
+        second()
+
+    return call
 
 
 def result_from_tuple(r: Any, app: Celery | None = None) -> Any:

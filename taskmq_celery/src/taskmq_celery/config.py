@@ -13,16 +13,16 @@ from typing import Any
 
 from taskmq import Config, ConfigError
 
-from .brokers import STORES, UnsupportedBroker, broker_url
+from .brokers import UnsupportedBroker, broker_url
 from .settings import SETTINGS
 
 __all__ = [
     "NOT_USED",
     "SettingsError",
-    "UnsupportedBackend",
     "UnsupportedBroker",
     "broker_url",
-    "is_enabled",
+    "is_native",
+    "is_wanted",
     "native_config",
     "result_ttl",
     "slots",
@@ -32,37 +32,22 @@ __all__ = [
 FOREVER = 10 * 365 * 86_400.0
 """``result_expires`` of 0 or None: results are kept."""
 
-ENGINE_BACKENDS = ("rpc", "memory", "cache+memory")
+NATIVE_BACKENDS = ("memory", "postgres", "postgresql", "sqlite")
+"""Schemes of the engine that no result backend of Celery's has."""
 
 
 SettingsError = ConfigError
 """What every error about a setting is."""
 
 
-class UnsupportedBackend(ConfigError):
-    """The result backend is of a kind that the engine does not have."""
+def is_wanted(backend: Any) -> bool:
+    """Whether results are wanted: then the engine keeps them, whatever else is done with them."""
+    return bool(backend) and backend not in ("disabled", "disabled://")
 
 
-def is_enabled(backend: Any) -> bool:
-    """Whether results are wanted. Raises `UnsupportedBackend` for a backend that is not there.
-
-    Results live in the engine's own store, in one step with the state of the job: ``rpc://``,
-    ``db+sqlite:///…``, ``cache+memory://`` and the broker's own URL all mean that store.
-    """
-    if not backend or backend in ("disabled", "disabled://"):
-        return False
-    if not isinstance(backend, str):
-        raise UnsupportedBackend(
-            f"result_backend {backend!r} is a class of its own: the engine keeps results in the "
-            "broker's store; write result_backend='rpc://'"
-        )
-    scheme = backend.partition("://")[0].partition(":")[0].removeprefix("db+")
-    if scheme in STORES or scheme in ENGINE_BACKENDS:
-        return True
-    raise UnsupportedBackend(
-        f"result backend {scheme}:// is not supported yet: the engine keeps results in the "
-        "broker's store; write result_backend='rpc://' (or CELERY_RESULT_BACKEND=rpc://)"
-    )
+def is_native(backend: str) -> bool:
+    """Whether a ``result_backend`` means the engine's records and nothing beside them."""
+    return backend.partition("://")[0].rstrip(":/") in NATIVE_BACKENDS
 
 
 def result_ttl(expires: Any) -> float:
@@ -97,7 +82,7 @@ def native_config(conf: Any) -> Config:
         transport=broker_url(conf.broker_write_url, conf.broker_transport_options),
         default_queue=conf.task_default_queue,
         concurrency=slots(conf.worker_concurrency),
-        store_results=is_enabled(conf.result_backend),
+        store_results=is_wanted(conf.result_backend),
         result_ttl=result_ttl(conf.result_expires),
         max_message_bytes=MAX_MESSAGE_BYTES,
     )

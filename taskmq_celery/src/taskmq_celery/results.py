@@ -9,24 +9,37 @@ from __future__ import annotations
 
 import ast
 import datetime
+import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
-from kombu.exceptions import EncodeError
+from kombu.exceptions import EncodeError, OperationalError
 
 import taskmq
-from taskmq import JobState
+from taskmq import ConfigError, JobState
 from taskmq.envelope import load
-from taskmq.errors import MessageError
+from taskmq.errors import MessageError, TransportError
 from taskmq.records import Failure, JobRecord
 from taskmq.states import TERMINAL
 
 from .engine import engine_for, translated
 
-__all__ = ["forget", "meta", "rebuilt", "revoke", "wait"]
+__all__ = [
+    "are_known",
+    "ended",
+    "forget",
+    "is_known",
+    "meta",
+    "rebuilt",
+    "revoke",
+    "wait",
+    "wait_many",
+]
+
+logger = logging.getLogger(__name__)
 
 PENDING, STARTED, RETRY = "PENDING", "STARTED", "RETRY"
 SUCCESS, FAILURE, REVOKED = "SUCCESS", "FAILURE", "REVOKED"
@@ -41,6 +54,44 @@ def meta(app: Any, task_id: str) -> dict[str, Any]:
     with translated():
         engine = engine_for(app)
         return _meta(app, engine, task_id, engine.transport.get([task_id])[0])
+
+
+def ended(app: Any, task_id: str) -> dict[str, Any] | None:
+    """The record of a task that the engine knows to have ended; ``None`` for any other."""
+    record = _found(app, task_id)
+    if record is None or record.state not in TERMINAL:
+        return None
+    return _meta(app, engine_for(app), task_id, record)
+
+
+def is_known(app: Any, task_id: str) -> bool:
+    """Whether the engine has a record of a task."""
+    return _found(app, task_id) is not None
+
+
+def are_known(app: Any, task_ids: Sequence[Any]) -> bool:
+    """Whether the engine has a record of each of these tasks."""
+    return None not in _records(app, task_ids)
+
+
+def _found(app: Any, task_id: Any) -> JobRecord | None:
+    return _records(app, [task_id])[0]
+
+
+def _records(app: Any, task_ids: Sequence[Any]) -> Sequence[JobRecord | None]:
+    """The engine's records, for whoever can do without: programs read results of brokers that are
+    away, or that the engine does not have."""
+    nothing = [None] * len(task_ids)
+    if not all(isinstance(each, str) for each in task_ids):
+        return nothing
+    if app._engine is None and not app.conf.broker_url:
+        return nothing
+    try:
+        with translated():
+            return engine_for(app).transport.get(task_ids)
+    except (ConfigError, OperationalError, TransportError) as error:
+        logger.debug("no look at the engine for tasks %s: %r", task_ids, error)
+        return nothing
 
 
 def wait(
@@ -79,6 +130,47 @@ def wait(
             finally:
                 listener.close()
         return _meta(app, engine, task_id, record)
+
+
+def wait_many(
+    app: Any,
+    task_ids: Sequence[str],
+    *,
+    timeout: float | None = None,
+    interval: float = LOOK_AGAIN,
+    on_interval: Callable[[], Any] | None = None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Ids and records of tasks, as they end. Raises `celery.exceptions.TimeoutError`.
+
+    It wakes when a job ends; one round trip looks at all that are left.
+    """
+    left = list(dict.fromkeys(task_ids))
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with translated():
+        engine = engine_for(app)
+        listener = engine.transport.listen(jobs=left)
+    try:
+        while left:
+            listener.clear()
+            with translated():
+                records = engine.transport.get(left)
+            pairs = list(zip(left, records, strict=True))
+            for task_id, record in pairs:
+                if record is not None and record.state in TERMINAL:
+                    left.remove(task_id)
+                    yield task_id, _meta(app, engine, task_id, record)
+            if not left:
+                return
+            if on_interval is not None:
+                on_interval()
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise _class_named("celery.exceptions.TimeoutError")("The operation timed out.")
+            known = all(record is not None for _, record in pairs)
+            pause = interval if on_interval else None if known else LOOK_AGAIN
+            listener.wait(min((e for e in (pause, remaining) if e is not None), default=None))
+    finally:
+        listener.close()
 
 
 def forget(app: Any, task_id: str) -> None:

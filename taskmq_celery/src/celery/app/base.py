@@ -118,7 +118,8 @@ class Celery(Configured, Connected):
         self._tasks = self._registry(tasks)
         self._engine: Any = None
         self._pool = None
-        self._backend_cache: tuple[Any, Any] | None = None
+        self._backend: Any = None
+        self._backends = threading.local()
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
         self.conf = Settings(
@@ -266,8 +267,9 @@ class Celery(Configured, Connected):
         name = name or self.gen_task_name(fun.__name__, fun.__module__)
         if name in self._tasks:
             return self._tasks[name]  # type: ignore[no-any-return]  # a registry holds tasks
+        original = fun
         if options.get("pydantic"):
-            raise NotImplementedError(f"task {name}: pydantic=True is not supported yet")
+            fun = self._validating(fun, name, bind, options)
         base = base or self.Task
         kind = type(
             fun.__name__,
@@ -281,7 +283,7 @@ class Celery(Configured, Connected):
                 "__module__": fun.__module__,
                 "__annotations__": getattr(fun, "__annotations__", {}),
                 "__wrapped__": fun if bind else staticmethod(fun),
-                "__header__": Header(fun, bound=bind),
+                "__header__": Header(original, bound=bind),
                 **options,
             },
         )
@@ -292,6 +294,22 @@ class Celery(Configured, Connected):
         kind.bind(self)  # type: ignore[attr-defined]  # a class method of Task
         add_autoretry_behaviour(task, **options)
         return task
+
+    def _validating(
+        self, fun: Callable[..., Any], name: str, bind: bool, options: dict[str, Any]
+    ) -> Callable[..., Any]:
+        make = symbol_by_name("celery.app.validation:pydantic_wrapper")
+        wrapped: Any = make(
+            self,
+            fun,
+            name,
+            options.get("pydantic_strict"),
+            options.get("pydantic_context"),
+            options.get("pydantic_dump_kwargs"),
+        )
+        wrapped.__models__.first_of_caller = int(bind)
+        made: Callable[..., Any] = wrapped
+        return made
 
     def register_task(self, task: Any, **options: Any) -> Any:
         """Register a class-based task: an instance, or the class. Gives the task back."""
@@ -409,6 +427,7 @@ class Celery(Configured, Connected):
             parent_id = parent_id or request.id
             if self.conf.task_inherit_parent_priority:
                 options.setdefault("priority", request.delivery_info.get("priority"))
+        self.backend  # noqa: B018  # a wrong setting is told of before anything is stored
         sent = self.amqp.publish(
             name,
             args,
@@ -469,12 +488,19 @@ class Celery(Configured, Connected):
 
     @property
     def backend(self) -> Backend:
-        """Where results are: the engine's store, or `DisabledBackend` if none is configured."""
-        url = self.conf.result_backend
-        if self._backend_cache is None or self._backend_cache[0] != url:
-            make = symbol_by_name("celery.app.backends:backend_for")
-            self._backend_cache = url, make(self, self.backend_cls or url)
-        return self._backend_cache[1]  # type: ignore[no-any-return]  # put there above
+        """The result backend: see `celery.app.backends`. One that is assigned stays."""
+        if self._backend is not None:
+            return self._backend  # type: ignore[no-any-return]  # somebody put it there
+        # One for each thread, as with Celery: what third parties write need not share.
+        made, spec = self._backends, self.backend_cls or self.conf.result_backend
+        if getattr(made, "key", None) != (os.getpid(), spec):
+            made.backend = symbol_by_name("celery.app.backends:backend_for")(self, spec)
+            made.key = os.getpid(), spec
+        return made.backend  # type: ignore[no-any-return]  # put there above
+
+    @backend.setter
+    def backend(self, value: Any) -> None:
+        self._backend = value
 
     @property
     def current_task(self) -> tasks_module.Task | None:

@@ -12,13 +12,15 @@ Around the body, in this order: ``task_prerun``, ``before_start``; the body; the
 * retry: ``on_retry``, ``task_retry``, the log line;
 * `Ignore` and `Reject`: the log line;
 
-and ``task_postrun`` last of all. Nothing is stored from here: what the tracer gives back becomes
-one settlement in the engine (`taskmq_celery.lifecycle`).
+and ``task_postrun`` last of all. What the tracer gives back becomes one settlement in the engine
+(`taskmq_celery.lifecycle`); a result backend that is not the engine's own store is written to from
+here, before the settlement: a task that is acknowledged has its record.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import traceback
@@ -28,6 +30,7 @@ from typing import Any, NamedTuple
 from warnings import warn
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
+from kombu.exceptions import EncodeError
 
 from celery import signals
 from celery._state import _task_stack
@@ -36,7 +39,7 @@ from celery.app.callbacks import follow_up
 from celery.app.task import Context
 from celery.app.task import Task as BaseTask
 from celery.exceptions import Ignore, InvalidTaskError, Reject, Retry
-from celery.states import FAILURE, IGNORED, REJECTED, RETRY, SUCCESS
+from celery.states import FAILURE, IGNORED, REJECTED, RETRY, STARTED, SUCCESS
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 
@@ -141,6 +144,10 @@ class TraceInfo:
         kind, _, trace = sys.exc_info()
         try:
             einfo = ExceptionInfo((kind, self.retval, trace))
+            if _records(task, req, errors=True) and store_errors:
+                _record(
+                    task, "mark_as_retry", req.id, self.retval.exc, einfo.traceback, request=req
+                )
             task.on_retry(self.retval.exc, req.id, req.args, req.kwargs, einfo)
             signals.task_retry.send(sender=task, request=req, reason=self.retval, einfo=einfo)
             name = get_task_name(req, task.name)
@@ -155,6 +162,15 @@ class TraceInfo:
         exc, trace = self.retval, self.retval.__traceback__
         try:
             einfo = ExceptionInfo((type(exc), exc, trace))
+            if _records(task, req, errors=True):
+                _record(
+                    task,
+                    "mark_as_failure",
+                    *(req.id, exc, einfo.traceback),
+                    request=req,
+                    store_result=store_errors,
+                    call_errbacks=False,  # below
+                )
             task.on_failure(exc, req.id, req.args, req.kwargs, einfo)
             signals.task_failure.send(
                 sender=task,
@@ -189,6 +205,36 @@ class TraceInfo:
         exc_info = (type(exc), exc, exc.__traceback__) if policy.traceback else None
         logger.log(
             policy.severity, policy.format, context, exc_info=exc_info, extra={"data": context}
+        )
+
+
+def _records(task: Any, req: Any, *, errors: bool = False) -> bool:
+    """Whether the outcome of a run is written to the result backend from here.
+
+    Otherwise the engine's own record is all there is: it is written in the step that settles the
+    task.
+    """
+    if req.called_directly:
+        return False
+    if req.is_eager:
+        return bool(task.store_eager_result) and not req.ignore_result
+    if req.ignore_result and not (errors and task.store_errors_even_if_ignored):
+        return False
+    return bool(getattr(task.backend, "written_by_worker", False))
+
+
+def _record(task: Any, method: str, *args: Any, **kwargs: Any) -> None:
+    """Write to the result backend. A backend that fails costs no task: the engine's record has
+    the outcome, and whoever asks through an `AsyncResult` gets it from there."""
+    try:
+        getattr(task.backend, method)(*args, **kwargs)
+    except EncodeError:
+        raise
+    except Exception:
+        logger.exception(
+            "Task %s[%s]: the result backend failed in %s; the outcome is in the engine's record "
+            "alone",
+            *(task.name, args[0], method),
         )
 
 
@@ -304,6 +350,9 @@ class _Tracer:
             if signals.task_prerun.receivers:
                 send_prerun(sender=task, **told)
             self.loader.on_task_init(uuid, task)
+            if task.track_started and not self.eager and _records(task, context):
+                fields = {"pid": os.getpid(), "hostname": context.hostname}
+                _record(task, "store_result", uuid, fields, STARTED, request=context)
             outcome, returned, runtime, text = self._outcome(context, uuid, args, kwargs)
             state, retval = (outcome.state, outcome.retval) if outcome else (SUCCESS, returned)
             if self.has_after_return and state not in self.ignored:
@@ -342,6 +391,8 @@ class _Tracer:
             check = context.get("_check_result")
             if check is not None:
                 check(retval)
+            if _records(task, context):
+                _record(task, "mark_as_done", uuid, retval, context)
             follow_up(self.app, context, retval)
         except Reject as exc:
             outcome = self.outcome_type(REJECTED, exc)

@@ -1,0 +1,41 @@
+"""``rpc://``: results go back to whoever asked.
+
+With Celery every program has a queue of its own for them. Here the engine's record of the task is
+what is asked, by any program, and more than once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.entity import Exchange, Queue
+
+from .native import NativeBackend
+
+__all__ = ("BacklogLimitExceeded", "RPCBackend")
+
+
+class BacklogLimitExceeded(Exception):
+    """Too much came for others before the result that was asked for; never raised here."""
+
+
+class RPCBackend(NativeBackend):
+    """Reads the jobs of the app's store."""
+
+    persistent = False
+    BacklogLimitExceeded = BacklogLimitExceeded
+    Exchange = Exchange
+    Queue = Queue
+
+    @property
+    def oid(self) -> str:
+        """The name of this program's queue, where there is one."""
+        return str(self.app.thread_oid)
+
+    def destination_for(self, task_id: str, request: Any) -> tuple[str, str]:
+        """Where whoever called the task waits for its result: routing key and correlation id."""
+        request = request or self.app.current_task.request
+        return request.reply_to, request.correlation_id or task_id
+
+    def as_uri(self, include_password: bool = True) -> str:
+        return "rpc://"
