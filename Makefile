@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help env servers demo test test-all lint contracts typecheck format coverage bench dist clean
+.PHONY: help env servers demo test test-all compat lint contracts typecheck format coverage bench dist clean
 
 # $(call step,what is done,command,what to say when it fails)
 step = @printf '== %s\n' "$(1)"; $(2) || { echo "make $@: $(3)" >&2; exit 1; }
@@ -30,6 +30,9 @@ test: lint contracts typecheck servers ## check everything: style, layers, types
 
 test-all: env servers ## run the tests on every Python from 3.10 to 3.13 found here
 	@$(BIN)/python tools/test_all.py $(ARGS)
+
+compat: env servers ## other people's test suites on the shim and on the real Celery (hours), and the report
+	@cd compat-suite && ../$(BIN)/python -m compat all $(ARGS)
 
 lint: env ## ruff: rules and formatting
 	$(call step,ruff check,$(BIN)/ruff check --quiet .,ruff found problems (make format mends some))
@@ -58,6 +61,6 @@ dist: env ## build the wheels of all four distributions into dist/
 	done; rm -f dist.log; ls dist
 
 clean: ## remove what the other targets made
-	@rm -rf .cache .venv .venvs dist dist.log build htmlcov .coverage .coverage.* \
+	@rm -rf .cache compat-suite/.cache .venv .venvs dist dist.log build htmlcov .coverage .coverage.* \
 		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

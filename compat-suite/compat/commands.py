@@ -26,7 +26,7 @@ from .servers import BACKENDS, BROKERS
 from .verdict import Case, Verdict, compare
 
 PROCESSES = "pytest processes, for suites whose tests share nothing"
-SHOWN = 20
+SHOWN = 10
 """Lines of one kind."""
 OK, DIFFERS, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 EPILOG = """\

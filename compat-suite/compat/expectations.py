@@ -140,7 +140,11 @@ HEAD = """\
 
 
 def write(suite: str, entries: Sequence[Expectation]) -> Path:
+    """Write a suite's file; where everything passes there is none."""
     path = path_of(suite)
+    if not entries:
+        path.unlink(missing_ok=True)
+        return path
     parts = [HEAD.format(suite=suite)]
     for entry in entries:
         lines = ["", "[[expected]]", f'class = "{entry.kind}"']

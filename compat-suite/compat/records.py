@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .catalog import Catalog
@@ -67,10 +66,10 @@ def record_of(run: Run, baseline: Run, verdict: Verdict) -> Record:
     )
 
 
-def read_records(path: Path = RESULTS) -> list[Record]:
-    if not path.exists():
+def read_records() -> list[Record]:
+    if not RESULTS.exists():
         return []
-    return [Record(**said) for said in json.loads(path.read_text())]
+    return [Record(**said) for said in json.loads(RESULTS.read_text())]
 
 
 def update(new: Iterable[Record], catalog: Catalog) -> list[Record]:
@@ -92,8 +91,8 @@ def runs_of(catalog: Catalog) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------- trend
 
 
-def read_history(path: Path = HISTORY) -> list[dict[str, Any]]:
-    return list(json.loads(path.read_text())) if path.exists() else []
+def read_history() -> list[dict[str, Any]]:
+    return list(json.loads(HISTORY.read_text())) if HISTORY.exists() else []
 
 
 def extend_history(records: Sequence[Record]) -> list[dict[str, Any]]:

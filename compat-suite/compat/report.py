@@ -24,8 +24,8 @@ def write_page(records: Sequence[Record], catalog: Catalog) -> None:
 def page(records: Sequence[Record], catalog: Catalog) -> str:
     content = Template(TEMPLATE.read_text()).substitute(
         classes="\n".join(f"| `{name}` | {told} |" for name, told in CLASSES.items()),
-        suites=suites_table(records, catalog),
-        private=private_table(records),
+        suites=suites_table(records, catalog).rstrip(),
+        private=private_table(records).rstrip(),
         files="".join(map(file_table, records)),
     )
     return content.rstrip("\n") + "\n"

@@ -64,6 +64,13 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert expectations.read("suite") == entries
 
 
+def test_where_everything_passes_there_is_no_file(folder: Path) -> None:
+    expectations.write("suite", [ENTRY])
+    expectations.write("suite", [])
+    assert list(folder.iterdir()) == []
+    assert expectations.read("suite") == []
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
