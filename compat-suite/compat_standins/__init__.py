@@ -11,6 +11,7 @@ pytest-docker-tools. The plugin (``-p compat_standins.plugin``) gives another on
     environments  Celery of a version, for the images of workers
     ports         published ports: from 127.0.0.1 to the container's address
     family        all processes of a container
+    limits        a limit on their processor time
     guest/        what Python programs in a container see in place of the machine's own
 
 The servers are started like those of our own tests, with the same programs and guard.

@@ -19,6 +19,8 @@ from .machine import Machine, Published
 from .ports import Ports
 
 Mount = Mapping[str, str]
+# Docker's own, in microseconds.
+CPU_PERIOD = 100_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Containers:
         ports: Mapping[str, object] | None = None,
         labels: Mapping[str, str] | None = None,
         cpuset_cpus: str | None = None,
+        cpu_quota: int = 0,
+        cpu_period: int = CPU_PERIOD,
         **_options: object,
     ) -> Container:
         """A container that does not run yet. Raises `NoSuchImageError`."""
@@ -114,6 +118,7 @@ class Containers:
             bindings=bindings,
             labels=labels or {},
             processors=_processors(cpuset_cpus),
+            quota=(cpu_quota, cpu_period) if cpu_quota > 0 else None,
         )
         container = Container(self._client, order, self._machine(order))
         self._known[container.id] = container
@@ -162,17 +167,16 @@ class Containers:
         self._spare.clear()
 
     def _machine(self, order: Order) -> Machine:
+        outer = [wanted or services.free_port() for wanted in order.bindings.values()]
         spares = self._spare.get(_kind(order), [])
         while spares:
             spare = spares.pop()
             with contextlib.suppress(services.ServiceError):
-                spare.refresh()
+                spare.refresh(outer)
                 return spare.machine
             spare.machine.remove()
-        published = [
-            Published(int(port.split("/")[0]), wanted or services.free_port())
-            for port, wanted in order.bindings.items()
-        ]
+        inner = [int(port.split("/")[0]) for port in order.bindings]
+        published = [Published(*each) for each in zip(inner, outer, strict=True)]
         return Machine(self._client.home.path, self._client.ports, published)
 
     def _mounts(self, volumes: Mapping[str, Mount]) -> dict[PurePosixPath, Path]:
@@ -191,10 +195,14 @@ class Spare:
     machine: Machine
     image: Image
 
-    def refresh(self) -> None:
-        """Like new, its log included."""
+    def refresh(self, outer: Sequence[int]) -> None:
+        """Like new, its log included, and at other ports of this machine.
+
+        Clients keep pools of connections by URL; under an old one they would find those that broke.
+        """
         assert self.image.recycle is not None
         self.image.recycle(self.machine)
+        self.machine.republish(outer)
 
 
 class Client:

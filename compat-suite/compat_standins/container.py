@@ -46,6 +46,7 @@ class Order:
     """Published ports, ``"6379/tcp"``, each with the port that was asked for."""
     labels: Mapping[str, str] = field(default_factory=dict)
     processors: frozenset[int] | None = None
+    quota: tuple[int, int] | None = None
 
 
 class Container:
@@ -237,6 +238,7 @@ class Container:
             path=program.path,
             stop_signal=program.stop_signal,
             processors=self.order.processors,
+            quota=self.order.quota,
         )
 
     def _folder(self) -> Path:

@@ -24,6 +24,7 @@ from tests.services.service import LAUNCH
 
 from . import family
 from .errors import StandinError
+from .limits import ProcessorLimit
 from .ports import Ports
 
 TWO_DIGITS = range(10, 100)
@@ -64,9 +65,11 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     processors: frozenset[int] | None = None
     """The processors that it may use; all by default."""
+    quota: tuple[int, int] | None = None
+    """Microseconds of processor time, and those in which it may use them."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Published:
     """A port of the address, and its port on 127.0.0.1."""
 
@@ -91,6 +94,7 @@ class Machine:
         """Whether nobody has troubled it since its start."""
         self._ports = ports
         self._process: subprocess.Popen[bytes] | None = None
+        self._limit: ProcessorLimit | None = None
         self._watch: threading.Thread | None = None
         # States change where they are asked for and where the main process is waited for.
         self._lock = threading.RLock()
@@ -118,15 +122,18 @@ class Machine:
         self._wait_for_end()
         self.program = program or self.program
         assert self.program is not None
+        if self.program.quota is not None and self._limit is None:
+            self._limit = ProcessorLimit(self.address, *self.program.quota)
+        limited = self._limit.command() if self._limit else []
         with self.log_path.open("ab") as log, self._lock:
-            processors = self.program.processors
             self._process = subprocess.Popen(
                 [
                     "/bin/sh",
                     "-c",
                     LAUNCH,
                     self.folder / "main.pid",
-                    *_pinned(processors),
+                    *limited,
+                    *_pinned(self.program.processors),
                     *self.program.command,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -140,6 +147,15 @@ class Machine:
         self._watch = threading.Thread(target=self._await_end, args=[self._process], daemon=True)
         self._watch.start()
         self._wait_for_answers()
+
+    def republish(self, outer: Sequence[int]) -> None:
+        """Publish the same ports elsewhere; connections through the old places are cut off."""
+        for each in self.published:
+            self._ports.withdraw(each.outer)
+        pairs = zip(self.published, outer, strict=True)
+        self.published = tuple(Published(each.inner, port) for each, port in pairs)
+        for each in self.published:
+            self._ports.publish(each.outer, self.address, each.inner)
 
     def signal(self, number: signal.Signals) -> None:
         """To the main process; SIGKILL ends the family, and is waited for."""
@@ -194,6 +210,8 @@ class Machine:
     def remove(self) -> None:
         """Kill it and remove its folder."""
         self.kill()
+        if self._limit is not None:
+            self._limit.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait_for_end(self, seconds: float | None = None) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import amqp
 import pytest
-from compat_standins import client, family
+from compat_standins import client, family, limits
 from compat_standins.container import Container
 from compat_standins.errors import NoSuchImageError, StandinError
 from compat_standins.images import Image
@@ -219,6 +219,18 @@ def test_processors_are_those_that_were_asked_for(docker: client.Client) -> None
     wait_until(lambda: os.sched_getaffinity(pid) == {first}, "it is bound")
 
 
+def test_processor_time_is_limited_where_the_kernel_lets_us(docker: client.Client) -> None:
+    container = run(docker, SLEEP, cpu_quota=50_000, cpu_period=100_000)
+    groups = list(limits.GROUPS.glob(f"**/taskmq-{container.short_id}"))
+    if not groups:
+        pytest.skip("no control groups can be made here")
+    pid = str(container.attrs["State"]["Pid"])
+    procs = groups[0] / "cgroup.procs"
+    wait_until(lambda: pid in procs.read_text().split(), "it is under the limit")
+    container.remove(force=True)
+    assert not groups[0].exists()
+
+
 def test_a_published_port_is_there_while_the_container_runs(
     docker: client.Client, require_server: Require
 ) -> None:
@@ -268,6 +280,7 @@ def test_rabbitmq_is_like_new_for_the_next_container(
     second = docker.containers.run("rabbitmq:latest", ports={"5672/tcp": None})
     assert second.short_id == first.short_id
     assert second.id != first.id
+    assert second.attrs["NetworkSettings"]["Ports"] != first.attrs["NetworkSettings"]["Ports"]
     queues = ["rabbitmqctl", "--quiet", "list_queues", "name"]
     assert second.exec_run(queues) == (0, b"")
     assert second.logs().endswith(started)
