@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import psycopg
 import pytest
 
 from taskmq.clock import SystemClock
@@ -179,6 +180,24 @@ def test_a_queue_never_holds_more_than_it_may(open_store: Open) -> None:
     assert len(stored) == 30
     assert refused == [30] * 50
     assert open_store().stats(["q"])[0].ready == 30
+
+
+def test_a_caller_drops_no_job_that_is_just_being_taken(
+    open_store: Open, postgres_url: str
+) -> None:
+    """In a transaction of the caller's nobody is kept out, nor waited for."""
+    store = open_store()
+    oldest, second = job(), job()
+    store.enqueue([oldest, second])
+    with psycopg.connect(postgres_url) as worker, psycopg.connect(postgres_url) as caller:
+        worker.execute(
+            "SELECT 1 FROM taskmq.jobs WHERE id = %s FOR UPDATE SKIP LOCKED", [oldest.envelope.id]
+        )
+        caller.execute("SET LOCAL lock_timeout = '20s'")
+        store.enqueue_within([job(Capacity(2, "drop_oldest"))], caller)
+        caller.commit()
+    records = store.get([oldest.envelope.id, second.envelope.id])
+    assert [record and record.state for record in records] == [JobState.QUEUED, JobState.FAILED]
 
 
 def test_dependents_of_a_job_that_ends_meanwhile_are_set_free(open_store: Open) -> None:

@@ -123,7 +123,7 @@ CREATE OR REPLACE FUNCTION taskmq.enqueue_linked(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
     p_data bytea, p_links json, p_alone boolean
 ) RETURNS text LANGUAGE plpgsql
-SET enable_seqscan = off AS $$
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_sqlstate text;
     v_detail text;
@@ -340,7 +340,8 @@ BEGIN
 END $$;
 
 -- See to it that new jobs fit into a queue: refuse them (TQ003), or make dead letters of ready jobs,
--- those of the lowest priority first, then the oldest.
+-- those of the lowest priority first, then the oldest. In a transaction of the caller's others are at
+-- work: what one of them is just taking is not dropped, and leaves the queue that way.
 CREATE OR REPLACE FUNCTION taskmq.make_room(
     p_queue text, p_capacity integer, p_may_drop boolean, p_coming integer, p_now double precision,
     INOUT ended text[], INOUT lanes taskmq.lane[]
@@ -367,7 +368,7 @@ BEGIN
     END IF;
     SELECT array_agg(seq) INTO v_seqs FROM (
         SELECT seq FROM taskmq.jobs WHERE phase = 2 AND queue = p_queue
-        ORDER BY priority, rank, seq LIMIT v_excess
+        ORDER BY priority, rank, seq LIMIT v_excess FOR UPDATE SKIP LOCKED
     ) AS lowest;
     PERFORM taskmq.forfeit(v_seqs);
     FOR r IN SELECT * FROM taskmq.jobs WHERE seq = ANY (v_seqs) ORDER BY seq LOOP
