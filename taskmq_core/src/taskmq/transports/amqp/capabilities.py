@@ -18,13 +18,14 @@ ORDER = (
 
 def capabilities_of(broker: Broker, state: Capabilities) -> Capabilities:
     """Durability, sharing, limits and dependencies are those of the state store; the order is the
-    broker's."""
+    broker's. The store's wake-ups are still there where the broker has to be polled as well."""
     return msgspec.structs.replace(
         state,
         global_priority=False,
         fifo=False,
         weighted_turns=False,
         fair_turns=False,
+        wakeups=state.wakeups and broker.is_amqp,
         limitations=(ORDER, *_of_broker(broker), *state.limitations),
     )
 
@@ -42,5 +43,8 @@ def _of_broker(broker: Broker) -> tuple[str, ...]:
     if not broker.top_priority:
         missing.append("no priorities at the broker")
     missing.append("no delays at the broker: delayed jobs come from the state store")
-    missing.append("no wake-up by the broker: workers ask it every 50 ms while they wait")
+    missing.append(
+        "no wake-up by the broker: workers ask it every 50 ms while they wait, and are woken by the "
+        "state store"
+    )
     return tuple(missing)
