@@ -46,11 +46,14 @@ class Suite:
     paths: tuple[str, ...] = ()
     """Folders of what was taken that modules are imported from."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment; ``{redis}`` in one is the URL of a private Redis."""
     pairs: tuple[str, ...] = ()
     """``broker+backend``, the first by default."""
     seconds: int = DEFAULT_SECONDS
     """A test that takes longer hangs."""
     parallel: bool = False
+    beside_celery: bool = False
+    """On the shim its tests use the environment with the real Celery, too."""
     checkout: bool = False
     """Its tests are in no sdist: the path of a checkout has to be given."""
 

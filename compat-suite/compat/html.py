@@ -13,7 +13,7 @@ from .catalog import Catalog
 from .expectations import CLASSES, Expectation, read
 from .places import HTML
 from .records import KINDS, Record, runs_of
-from .report import NOT_RUN
+from .report import why_not
 from .results import file_of
 from .verdict import UNEXPECTED
 
@@ -61,7 +61,7 @@ def overview(
         record = known.get((suite, pair))
         if record is None:
             title = f"{suite} ({pair})" if pair else suite
-            rows.append(f'<tr><td>{title}<td colspan="6" class="none">{NOT_RUN}')
+            rows.append(f'<tr><td>{title}<td colspan="6" class="none">{why_not(suite, catalog)}')
             continue
         points = [
             each["shim"] / max(each["celery"], 1)

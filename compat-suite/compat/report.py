@@ -15,6 +15,7 @@ from .records import KINDS, Record, runs_of
 TEMPLATE = Path(__file__).with_name("page.md")
 BEGIN, END = "<!-- compat: begin -->", "<!-- compat: end -->"
 NOT_RUN = "not run yet"
+NEEDS_CHECKOUT = "needs a checkout, not run"
 
 
 def write_page(records: Sequence[Record], catalog: Catalog) -> None:
@@ -41,7 +42,7 @@ def suites_table(records: Sequence[Record], catalog: Catalog) -> str:
         record = known.get((suite, pair))
         title = f"{suite} ({pair})" if pair else suite
         if record is None:
-            lines.append(f"| {title} | | | | | | | {NOT_RUN} |")
+            lines.append(f"| {title} | | | | | | | {why_not(suite, catalog)} |")
             continue
         kinds = [record.classes.get(kind, 0) for kind in KINDS]
         numbers = [record.shim, record.celery, record.collected, *kinds]
@@ -49,6 +50,10 @@ def suites_table(records: Sequence[Record], catalog: Catalog) -> str:
         measured = f"{record.measured_at[:10]}, Celery {record.version}, {record.revision}"
         lines.append(f"| {title} | {cells} | {measured} |")
     return "\n".join(lines) + "\n"
+
+
+def why_not(suite: str, catalog: Catalog) -> str:
+    return NEEDS_CHECKOUT if catalog.suite(suite).checkout else NOT_RUN
 
 
 def private_table(records: Sequence[Record]) -> str:
@@ -92,7 +97,7 @@ def readme_table(records: Sequence[Record], catalog: Catalog) -> str:
     for suite, pair in runs_of(catalog):
         record = known.get((suite, pair))
         title = f"{suite} ({pair})" if pair else suite
-        told = NOT_RUN
+        told = why_not(suite, catalog)
         if record is not None:
             told = f"{record.shim:,} / {record.celery:,} / {record.collected:,}"
         lines.append(f"| {title} | {told} |")

@@ -32,6 +32,8 @@ FOREIGN = ("CELERY", "COMPAT_", "DJANGO", "NEW_RELIC", "PG", "PYTEST", "PYTHON",
 PATIENCE = 10.0
 """A test may take so many times the seconds that it takes on the real Celery."""
 LEAST_SECONDS = 30.0
+REDIS = "{redis}"
+"""In a suite's variables: a Redis of its own."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,10 @@ def carry_out(
     """
     suite, environment = request.suite, request.environment
     archive = check(request)
-    if ensure(environment, catalog):
-        screen.say(f"made the environment {environment}")
+    released = Environment(CELERY, environment.version)
+    for each in {environment, released} if suite.beside_celery else {environment}:
+        if ensure(each, catalog):
+            screen.say(f"made the environment {each}")
     request.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         stack.enter_context(only_run(request.folder, str(request)))
@@ -113,6 +117,11 @@ def carry_out(
         servers = Servers(stack)
         overlay = ensure_overlay(environment, suite)
         variables = environment_variables(environment, suite, overlay, folder)
+        for name, value in suite.variables.items():
+            if REDIS in value:
+                variables[name] = value.replace(REDIS, servers.redis.url)
+        if suite.beside_celery:
+            variables["TASKMQ_COMPAT_RELEASED"] = str(released.python)
         if request.pair:
             side = environment.side
             variables |= variables_for(servers, request.pair, side, home.path)
