@@ -21,7 +21,7 @@ from .environments import SHIM, Environment, contents, ensure, ensure_overlay
 from .fetch import copy_checkout, sdist, unpack
 from .places import RUNS, SUITES, TOP
 from .problems import Problem
-from .results import BAD, Result, Run, read_json, write_json, write_junit
+from .results import Result, Run, read_json, write_json, write_junit
 from .runner import Collected, Journal, Plan, Runner, suspects
 from .screen import Screen
 from .servers import Servers, split_pair, variables_for
@@ -303,7 +303,3 @@ def weights(baseline: Run | None) -> dict[str, float]:
 
 def baseline_environment(request: Request) -> Environment:
     return Environment(CELERY, request.environment.version)
-
-
-def failing(run: Run) -> dict[str, Result]:
-    return {test: each for test, each in run.results.items() if each.outcome in BAD}

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from compat.places import CACHE
 from pytest_docker_tools.wrappers import container  # type: ignore[import-not-found]
 
 from . import fixtures
 
 RELEASED = "TASKMQ_COMPAT_RELEASED"
-CACHE = Path(__file__).parents[1] / ".cache" / "standins"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--standins-cache",
         metavar="FOLDER",
         type=Path,
-        default=CACHE,
+        default=CACHE / "standins",
         help="where environments with older versions of Celery are kept",
     )
 
