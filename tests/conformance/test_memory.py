@@ -25,5 +25,6 @@ def test_only_processes_and_durability_are_left_out() -> None:
         "fifo",
         "limits",
         "wakeups",
+        "workflow_pauses",
     }
     assert all({"durable", "shared"} & set(case.needs) for case in left_out)

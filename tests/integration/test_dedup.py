@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +213,7 @@ def test_jobs_that_depend_on_a_skipped_one_get_none(app: App) -> None:
     tell = app.task(name="tell")(seen.append)
     count.delay()
     work(app)
-    duplicate = app.submit(replace(count.call(), feeds=True))
+    duplicate = app.submit(msgspec.structs.replace(count.call(), feeds=True))
     app.submit(Call(tell, after=(Dependency(duplicate.id, into=0),)))
     work(app)
     assert seen == [None]

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from taskmq import App, Call, Config, Dependency, JobState, RemoteError
 from taskmq.errors import PayloadLost, PayloadUnavailable

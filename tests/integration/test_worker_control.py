@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from taskmq import App, Config, JobState, current_task
 from taskmq.envelope import Dependency
@@ -87,9 +87,9 @@ def test_what_is_revoked_by_what_it_is_holds_for_the_next_worker(
 ) -> None:
     with an_app(tmp_path) as app:
         send, other = app.tasks["tasks.send"], app.tasks["tasks.other"]
-        first = app.submit(dataclasses.replace(send.call().options(key="k"), workflow="w"))
+        first = app.submit(replace(send.call().options(key="k"), workflow="w"))
         after = other.call()
-        after = dataclasses.replace(after, after=(Dependency(first.id),), workflow="w")
+        after = replace(after, after=(Dependency(first.id),), workflow="w")
         second = app.submit(after)
         free = other.delay()
         expected = 2 if "workflow" in selection else 1

@@ -5,10 +5,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from taskmq import App, Config, ConfigError, JobState, MessageTooLarge, QueueConfig, task
 from taskmq.envelope import Dependency, load

@@ -1,12 +1,12 @@
 """Pausing queues and revoking jobs by what they are, from an app."""
 
-import dataclasses
 import getpass
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from taskmq import App, Config, ConfigError, JobState
 from taskmq.control import BATCH, whoami
@@ -69,7 +69,7 @@ def test_what_matches_is_revoked_and_nothing_else(
 ) -> None:
     one, two = app.tasks["one"], app.tasks["two"]
     one.submit_many([(1,), (2,)])
-    app.submit(dataclasses.replace(one.call(3), workflow="w"))
+    app.submit(replace(one.call(3), workflow="w"))
     two.submit(1, key="k")
     two.submit(2)
     assert app.revoke(**selection) == count
@@ -93,7 +93,7 @@ def test_more_jobs_than_a_batch(app: App) -> None:
 def test_dependents_of_the_revoked_are_skipped(app: App) -> None:
     first = app.tasks["one"].delay()
     after = (Dependency(first.id),)
-    second = app.submit(dataclasses.replace(app.tasks["two"].call(), after=after))
+    second = app.submit(replace(app.tasks["two"].call(), after=after))
     assert app.revoke(task="one") == 1
     assert second.state is JobState.SKIPPED
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -101,7 +100,7 @@ def test_jobs_that_wait_for_others_need_dependencies() -> None:
     app = app_on(poor("dependencies"))
     task = app.task(name="t")(_nothing)
     with pytest.raises(ConfigError, match="a job of 't' waits for other jobs"):
-        app.submit(replace(task.call(), after=(Dependency("x"),)))
+        app.submit(msgspec.structs.replace(task.call(), after=(Dependency("x"),)))
 
 
 def test_conditions_of_workflows_need_workflows() -> None:
@@ -109,7 +108,7 @@ def test_conditions_of_workflows_need_workflows() -> None:
     task = app.task(name="t")(_nothing)
     app.submit(task.call())
     with pytest.raises(ConfigError, match="a job of 't' has run_if or fail_fast"):
-        app.submit(replace(task.call(), fail_fast=True))
+        app.submit(msgspec.structs.replace(task.call(), fail_fast=True))
 
 
 def test_what_the_program_does_not_use_is_not_asked_for() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from taskmq import App, Call, Config, ConfigError, Dependency, QueueConfig, Task
 from taskmq.envelope import Envelope, load

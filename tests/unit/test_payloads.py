@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -452,8 +451,10 @@ def test_a_sweep_ends_at_its_limit() -> None:
 def handed_over(app: App) -> tuple[str, str]:
     """A job whose large result was handed to another one, which waits; both ids. The first is
     forgotten."""
-    first = app.submit(replace(app.tasks["echo"].call(BIG), feeds=True))
-    second = app.submit(replace(app.tasks["echo"].call(), after=(Dependency(first.id, into=0),)))
+    first = app.submit(msgspec.structs.replace(app.tasks["echo"].call(BIG), feeds=True))
+    second = app.submit(
+        msgspec.structs.replace(app.tasks["echo"].call(), after=(Dependency(first.id, into=0),))
+    )
     wanted = Reservation(queues={"default": 1}, worker="w", lease=60.0, limit=1)
     (delivery,) = app.transport.reserve(wanted)
     assert app.offload is not None
@@ -488,7 +489,7 @@ def test_a_result_in_a_workflow_stays_until_the_workflow_is_gone() -> None:
     shelf = Shelf()
     app = make_app(shelf)
     assert app.offload is not None
-    other = app.submit(replace(app.tasks["echo"].call(), workflow="flow"))
+    other = app.submit(msgspec.structs.replace(app.tasks["echo"].call(), workflow="flow"))
     sent = app.offload.send_result("gone", app.codecs.encode(BIG), "flow")
     assert app.codecs.decode(sent) == BIG
     assert sweep(app.transport, shelf, now=HOUR).deleted == 0

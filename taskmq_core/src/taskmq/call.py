@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, get_args
+
+import msgspec
 
 from .checks import (
     Check,
@@ -172,8 +174,7 @@ class Extension:
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R]):
+class Call(msgspec.Struct, Generic[R], frozen=True):
     """A task with arguments and options, ready to be submitted. Immutable.
 
     >>> send.call("a@b.com").options(queue="email", key="order-42").submit()
@@ -181,7 +182,7 @@ class Call(Generic[R]):
 
     task: Task[..., R]
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, Any] = {}
     with_: Options = NO_OPTIONS
     after: tuple[Dependency, ...] = ()
     run_if: RunIf = "succeeded"
@@ -194,7 +195,7 @@ class Call(Generic[R]):
     def options(self, **options: Any) -> Call[R]:
         """A copy with these options changed. Raises `ConfigError` for an unknown one."""
         Options.of(options)
-        return replace(self, with_=replace(self.with_, **options))
+        return msgspec.structs.replace(self, with_=replace(self.with_, **options))
 
     def submit(self, *, connection: object | None = None) -> Result[R]:
         """Store the job; see `taskmq.Task.submit`."""

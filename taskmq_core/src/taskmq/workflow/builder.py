@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from taskmq.call import Call
 from taskmq.checks import name_of, one_of
@@ -121,7 +122,8 @@ class Workflow:
         >>> flow.on_error(alert, "#ops")
         """
         call = task.call([], *args, **kwargs)
-        return self._see_to(replace(call, args=call.args[1:]), of, "failed", losses=True)
+        call = replace(call, args=call.args[1:])
+        return self._see_to(call, of, "failed", losses=True)
 
     def finally_(
         self,

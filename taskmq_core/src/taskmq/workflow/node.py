@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from taskmq.call import Call
 from taskmq.envelope import Dependency, RunIf
 from taskmq.errors import ConfigError
@@ -13,13 +15,16 @@ from taskmq.errors import ConfigError
 __all__ = ["Node", "Slot", "take_nodes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """Where the result of a node goes: a position, a keyword, or nowhere (order alone)."""
 
     source: Node
     into: int | str | None = None
     collect: bool = False
+
+
+PLAIN = frozenset({int, str, float, bool, bytes, type(None)})
+"""Types of arguments that hold no node: mostly all there are, and quickly told."""
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +48,9 @@ class Node:
 
     def dependencies(self, ids: Mapping[Node, str]) -> tuple[Dependency, ...]:
         """As the envelope has them."""
-        return tuple(Dependency(ids[s.source], s.into, s.collect) for s in self.slots)
+        if not self.slots:
+            return ()
+        return tuple([Dependency(ids[s.source], s.into, s.collect) for s in self.slots])
 
 
 def take_nodes(call: Call[Any]) -> tuple[Call[Any], list[Slot]]:
@@ -61,6 +68,8 @@ def take_nodes(call: Call[Any]) -> tuple[Call[Any], list[Slot]]:
 
 
 def _take(value: Any, into: int | str, slots: list[Slot]) -> bool:
+    if type(value) in PLAIN:
+        return False
     if isinstance(value, Node):
         slots.append(Slot(value, into))
         return True

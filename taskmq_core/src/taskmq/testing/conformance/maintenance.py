@@ -170,6 +170,21 @@ def purge_deletes_what_waits_in_a_queue(subject: Subject) -> None:
     equal(subject.transport.purge("none"), 0, "purged in an empty queue")
 
 
+@case("workflows")
+def purge_leaves_what_it_makes_ready(subject: Subject) -> None:
+    """A job of the queue that runs although it has lost what it waited for was not waiting in the
+    queue before; that it is delayed makes no difference."""
+    first, second = subject.add_many(2)
+    ready = subject.add(after=[first], run_if="finished")
+    delayed = subject.add(after=[second], run_if="failed", eta=subject.clock.now() + 5)
+    equal(subject.transport.purge("q"), 2, "purged")
+    (stats,) = subject.transport.stats(["q"])
+    equal((stats.ready, stats.delayed), (1, 1), "ready and delayed afterwards")
+    subject.take(ready)
+    subject.clock.advance(5)
+    subject.take(delayed)
+
+
 @case("dependencies")
 def purge_skips_what_waits_for_a_purged_job(subject: Subject) -> None:
     """A job that waits for dependencies is not purged; if one of them was, it is skipped."""

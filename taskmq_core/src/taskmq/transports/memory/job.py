@@ -18,7 +18,7 @@ MAX_HISTORY = 20
 MAX_DETAIL = 500
 
 
-class Edge(msgspec.Struct):
+class Edge(msgspec.Struct, gc=False):
     """What one dependency has handed over. Owned by the dependent."""
 
     met: bool = False
@@ -26,7 +26,7 @@ class Edge(msgspec.Struct):
     loss: Loss | None = None
 
 
-class Job(msgspec.Struct, kw_only=True):
+class Job(msgspec.Struct, kw_only=True, gc=False):
     """A row of the store. `transport.py` says what each operation does to it."""
 
     id: str

@@ -32,7 +32,10 @@ class Lanes:
             self.held.put(job.id, job.sequence)
         elif job.state in READY_STATES:
             if job.visible_at <= now:
-                self.ready.setdefault(job.priority, Ordered[float]()).put(job.id, job.place)
+                line = self.ready.get(job.priority)
+                if line is None:
+                    line = self.ready[job.priority] = Ordered[float]()
+                line.put(job.id, job.place)
             else:
                 self.delayed.put(job.id, (job.visible_at, job.place))
         elif job.state is JobState.RUNNING:

@@ -130,8 +130,12 @@ def delete(connection: sqlite3.Connection, job_ids: Sequence[str], phase: int) -
 def purge(connection: sqlite3.Connection, queue: str, now: float) -> int:
     """See `taskmq.transport.JobStore.purge`."""
     if dependencies.any_edges(connection):
+        # Which they are before others, which run although these are lost, join them.
+        seqs = json_of_numbers(seq for (seq,) in connection.execute(SQL["queued"], (queue,)))
         parents = connection.execute(SQL["depended_on"], (queue,)).fetchall()
+        connection.execute(SQL["free_keys"], {"queue": queue})
         dependencies.spread(connection, [job_id for (job_id,) in parents], now)
+        return connection.execute(SETTLE["delete"], (seqs,)).rowcount
     connection.execute(SQL["free_keys"], {"queue": queue})
     ready = connection.execute(SQL["purge_ready"], (queue,)).rowcount
     ready += connection.execute(SQL["purge_held"], (queue,)).rowcount

@@ -1,24 +1,21 @@
 -- Delete at most ARGS.limit jobs that wait in a queue, and free their keys. The answer: how many
--- were deleted, and how many are left.
+-- were deleted, and how many are left of those that waited before. (What waited for one of them may
+-- stand in the queue now.)
 
+local LANES = {'ready:', 'delayed:', 'held:'}
 local queue, limit = ARGS.queue, ARGS.limit
-local count = 0
-
-local function discard(ids)
-  for _, job in ipairs(Jobs.all(ids)) do
-    Endings.discard(job)
-    Jobs.free_key(job)
-    count = count + 1
-  end
+local before, ids = 0, {}
+for _, lane in ipairs(LANES) do
+  local key, left = lane .. queue, limit - #ids
+  before = before + Store.ask('ZCARD', key)
+  local found = left > 0 and Store.ask('ZRANGE', key, 0, left - 1) or {}
+  if lane == 'ready:' then found = Lanes.ids(found) end
+  for _, id in ipairs(found) do ids[#ids + 1] = id end
 end
-
-discard(Lanes.ids(Store.ask('ZRANGE', 'ready:' .. queue, 0, limit - 1)))
-for _, lane in ipairs({'delayed:', 'held:'}) do
-  if count < limit then discard(Store.ask('ZRANGE', lane .. queue, 0, limit - count - 1)) end
+local jobs = Jobs.all(ids)
+for _, job in ipairs(jobs) do
+  Endings.discard(job)
+  Jobs.free_key(job)
 end
 commit()
-local left = 0
-for _, lane in ipairs({'ready:', 'delayed:', 'held:'}) do
-  left = left + Store.ask('ZCARD', lane .. queue)
-end
-return {count, left}
+return {#jobs, before - #jobs}

@@ -92,6 +92,14 @@ SELECT DISTINCT edges.parent
 FROM edges JOIN jobs ON jobs.id = edges.parent
 WHERE edges.met = 0 AND jobs.queue = ? AND jobs.phase IN (-1, 2, 3);
 
+-- name: queued
+-- What a purge of a queue deletes.
+SELECT seq FROM jobs WHERE phase = 2 AND queue = :queue
+UNION ALL
+SELECT seq FROM jobs WHERE phase = 3 AND queue = :queue AND due_at IS NOT NULL
+UNION ALL
+SELECT seq FROM jobs WHERE phase <= 1 AND phase = -1 AND queue = :queue;
+
 -- name: free_keys
 -- Keys that stand for a job which a purge deletes.
 DELETE FROM keys
