@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from celery._state import (
 from celery.app.configured import properly_configured
 from celery.exceptions import IncompleteStream, TaskRevokedError, TimeoutError
 from celery.utils.time import maybe_iso8601
-from taskmq_celery.results import ended, forget, is_known, revoke, wait
+from taskmq_celery.results import LOOK_AGAIN, ended, forget, is_known, revoke, wait
 
 if TYPE_CHECKING:
     from celery.app.base import Celery
@@ -177,6 +179,8 @@ class AsyncResult(ResultBase):
         if self._cache is not None:
             return self.maybe_throw(propagate=propagate, callback=callback)
         self.backend.add_pending_result(self)
+        if _asks_engine(self.backend):
+            on_interval = _both(on_interval, self._look_at_engine())
         return self.backend.wait_for_pending(
             self,
             timeout=timeout,
@@ -191,8 +195,22 @@ class AsyncResult(ResultBase):
     wait = get
 
     def _runs_here(self) -> bool:
-        """Whether the engine knows the task: then it wakes whoever waits."""
-        return _asks_engine(self.backend) and is_known(self.app, self.id)
+        """Whether the engine knows the task: then it wakes whoever waits. Where others wait for
+        records in this process (`then`), this one has to let them come."""
+        others = any(getattr(self.backend, "_pending_results", ()))
+        return _asks_engine(self.backend) and not others and is_known(self.app, self.id)
+
+    def _look_at_engine(self) -> Callable[[], None]:
+        """What looks there once in a while: no record may ever come of a task that was revoked."""
+        looked = time.monotonic()
+
+        def look() -> None:
+            nonlocal looked
+            if time.monotonic() - looked >= LOOK_AGAIN:
+                self._maybe_set_cache(ended(self.app, self.id))
+                looked = time.monotonic()
+
+        return look
 
     def _told(self, meta: dict[str, Any]) -> dict[str, Any]:
         """The backend's record of a task that has ended, or else the engine's."""
@@ -304,7 +322,7 @@ class AsyncResult(ResultBase):
         """Whether anything is known of the task."""
         if self._cache is not None or self.backend.task_result_exists(self.id):
             return True
-        return self._runs_here()
+        return _asks_engine(self.backend) and is_known(self.app, self.id)
 
     @property
     def children(self) -> list[Any] | None:
@@ -402,7 +420,7 @@ class AsyncResult(ResultBase):
 
     def __del__(self) -> None:
         """Nobody can wait for it through this object any more."""
-        if self.backend is not None:
+        if self.backend is not None and not sys.is_finalizing():
             self.backend.remove_pending_result(self)
 
     # -- relatives ---------------------------------------------------------------------------

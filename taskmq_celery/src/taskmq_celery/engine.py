@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from billiard.exceptions import SoftTimeLimitExceeded
+from billiard.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.serialization import registry
 
@@ -64,6 +64,15 @@ class CeleryJob(taskmq.Task[..., Any]):
             logger.error(
                 "Hard time limit (%ss) exceeded for %s[%s]", f"{error.seconds:g}", self.name, ctx.id
             )
+            self._tell_backend(ctx.id, TimeLimitExceeded(error.seconds))
+
+    def _tell_backend(self, task_id: str, error: BaseException) -> None:
+        backend = self._celery_app.backend
+        if getattr(backend, "written_by_worker", False):
+            try:
+                backend.mark_as_failure(task_id, error)
+            except Exception:
+                logger.exception("The result backend was not told of the end of task %s", task_id)
 
 
 class CeleryEngine(taskmq.App):

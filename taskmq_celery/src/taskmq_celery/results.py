@@ -30,11 +30,13 @@ from .engine import engine_for, translated
 __all__ = [
     "are_known",
     "ended",
+    "ended_among",
     "forget",
     "is_known",
     "meta",
     "rebuilt",
     "revoke",
+    "tell_backend",
     "wait",
     "wait_many",
 ]
@@ -62,6 +64,15 @@ def ended(app: Any, task_id: str) -> dict[str, Any] | None:
     if record is None or record.state not in TERMINAL:
         return None
     return _meta(app, engine_for(app), task_id, record)
+
+
+def ended_among(app: Any, task_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The records of those tasks that have ended."""
+    return {
+        task_id: _meta(app, engine_for(app), task_id, record)
+        for task_id, record in zip(task_ids, _records(app, task_ids), strict=True)
+        if record is not None and record.state in TERMINAL
+    }
 
 
 def is_known(app: Any, task_id: str) -> bool:
@@ -184,7 +195,27 @@ def forget(app: Any, task_id: str) -> None:
 def revoke(app: Any, task_ids: list[str], *, terminate: bool = False) -> list[bool]:
     """Take tasks out; see `taskmq.Result.revoke`."""
     with translated():
-        return engine_for(app).transport.revoke(task_ids, terminate=terminate)
+        revoked = engine_for(app).transport.revoke(task_ids, terminate=terminate)
+    tell_backend(app, task_ids)
+    return revoked
+
+
+def tell_backend(app: Any, task_ids: Sequence[str]) -> None:
+    """Write the ends of tasks that no run of theirs could tell of (revoked, expired, lost) to the
+    result backend, for those who read there alone. A backend that fails is logged."""
+    backend = app.backend
+    if not getattr(backend, "written_by_worker", False):
+        return
+    for task_id, record in zip(task_ids, _records(app, task_ids), strict=True):
+        if record is None or record.state not in TERMINAL or record.state is JobState.SUCCEEDED:
+            continue
+        meta = _meta(app, engine_for(app), task_id, record)
+        try:
+            backend.store_result(
+                task_id, meta["result"], meta["status"], traceback=meta["traceback"]
+            )
+        except Exception:
+            logger.exception("The result backend was not told of the end of task %s", task_id)
 
 
 # -- one record ----------------------------------------------------------------------------------

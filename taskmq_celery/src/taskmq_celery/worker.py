@@ -11,11 +11,13 @@ from typing import Any, Protocol
 from taskmq import App, ConfigError, TaskContext
 from taskmq.envelope import Envelope, load
 from taskmq.errors import MessageError
+from taskmq.records import Dropped
 from taskmq.transport import Delivery
 from taskmq.worker import Worker, WorkerHook, WorkerReport
 
 from .engine import close_engine, engine_for
 from .message import request_dict
+from .results import tell_backend
 
 __all__ = ["POOLS", "EngineWorker", "Received", "WorkerObserver", "WorkerPlan"]
 
@@ -174,7 +176,7 @@ class EngineWorker:
             self.engine,
             queues=list(plan.queues),
             name=plan.hostname,
-            hook=_Hook(self.engine, observer),
+            hook=_Hook(celery_app, self.engine, observer),
         )
 
     def run(self) -> WorkerReport:
@@ -199,7 +201,8 @@ class EngineWorker:
 
 
 class _Hook(WorkerHook):
-    def __init__(self, engine: App, observer: WorkerObserver) -> None:
+    def __init__(self, celery_app: Any, engine: App, observer: WorkerObserver) -> None:
+        self._celery_app = celery_app
         self._engine = engine
         self._observer = observer
 
@@ -210,6 +213,9 @@ class _Hook(WorkerHook):
         if self._observer.wants_received:
             unpack: Callable[[Delivery], Received | None] = self._received(worker.name)
             self._observer.on_received([job for job in map(unpack, deliveries) if job])
+
+    def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
+        tell_backend(self._celery_app, [each.job_id for each in dropped])
 
     def on_stop(self, worker: Worker, report: WorkerReport) -> None:
         self._observer.on_stopped()

@@ -420,7 +420,7 @@ class BaseResultConsumer:
         waiting = [
             result
             for each in self._pending_results
-            for result in list(each.get(task_id, {}).values())
+            for result in list(each.pop(task_id, {}).values())
         ]
         if not waiting:
             self._pending_messages.put(task_id, meta)

@@ -56,6 +56,41 @@ class NativeBackend(BaseBackend):
             raise TimeoutError("The operation timed out.")
         return meta
 
+    # -- callbacks ---------------------------------------------------------------------------
+
+    def add_pending_result(self, result: Any, weak: bool = False) -> Any:
+        """Somebody waits for this one, or wants to be called: see `AsyncResult.then`."""
+        self._pending_results.concrete.setdefault(result.id, {})[id(result)] = result
+        return result
+
+    def remove_pending_result(self, result: Any) -> Any:
+        waiting = self._pending_results.concrete
+        members = waiting.get(result.id, {})
+        members.pop(id(result), None)
+        if not members:
+            waiting.pop(result.id, None)
+        return result
+
+    def wait_for_pending(self, result: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # the same
+        try:
+            return super().wait_for_pending(result, **kwargs)
+        finally:
+            self.remove_pending_result(result)
+            self._resolve_others()
+
+    def _resolve_others(self) -> None:
+        """Whoever else is to be called is, now that somebody has waited."""
+        waiting = self._pending_results.concrete
+        if not waiting:
+            return
+        with properly_configured():
+            found = results.ended_among(self.app, list(waiting))
+        for task_id, meta in found.items():
+            for each in list(waiting.pop(task_id, {}).values()):
+                each._maybe_set_cache(dict(meta))
+
+    # -- many --------------------------------------------------------------------------------
+
     def get_many(
         self,
         task_ids: Iterable[str],
