@@ -20,7 +20,6 @@ from .places import HTML, PAGE, README, short
 from .problems import Problem
 from .report import write_page, write_readme
 from .results import PASSED, Run
-from .runner import positive
 from .screen import Screen
 from .servers import BACKENDS, BROKERS
 from .verdict import Case, Verdict, compare
@@ -95,7 +94,7 @@ def carry_out(tool: Tool, request: work.Request) -> int:
     if request.environment.side == CELERY:
         found = work.carry_out(request, tool.catalog, screen)
         show(tool.console, request, found)
-        return DIFFERS if found.bad() else OK
+        return DIFFERS if found.failing() else OK
     name, pair = request.suite.name, request.pair
     expected = expectations.Expectations(expectations.read(name), pair)
     known = baselines.baseline(name, pair, work.baseline_environment(request))
@@ -108,7 +107,7 @@ def carry_out(tool: Tool, request: work.Request) -> int:
     show(tool.console, request, found)
     if known is None:
         tool.console.print(f"[yellow]nothing to compare with:[/yellow] run {name} --on celery")
-        return DIFFERS if found.bad() else OK
+        return DIFFERS if found.failing() else OK
     verdict = compare(found, known, expected, whole=request.is_whole)
     return show_verdict(tool.console, request, verdict)
 
@@ -164,6 +163,12 @@ def expect(tool: Tool) -> int:
     return OK
 
 
+def positive(number: int) -> int:
+    if number < 1:
+        raise Problem("-n takes a number from 1")
+    return number
+
+
 def request_from(tool: Tool, suite: Suite) -> work.Request:
     said = tool.arguments
     pair = ""
@@ -187,7 +192,7 @@ def request_from(tool: Tool, suite: Suite) -> work.Request:
 
 def show(console: Console, request: work.Request, found: Run) -> None:
     """What failed and why, most frequent reason first; then the totals."""
-    failing = work.failing(found)
+    failing = found.failing()
     reasons: dict[str, list[str]] = {}
     for test, result in failing.items():
         reasons.setdefault(f"{result.outcome}: {result.message}", []).append(test)

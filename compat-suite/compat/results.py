@@ -63,8 +63,8 @@ class Run:
         """Empty where there is no such test."""
         return self.results[test].outcome if test in self.results else ""
 
-    def bad(self) -> list[str]:
-        return [test for test, result in self.results.items() if result.outcome in BAD]
+    def failing(self) -> dict[str, Result]:
+        return {test: each for test, each in self.results.items() if each.outcome in BAD}
 
     def flaky(self) -> list[str]:
         return [test for test, result in self.results.items() if result.flaky]

@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .problems import Problem
 from .results import BAD, CRASHED, ERROR, HUNG, PASSED, SKIPPED, Result, by_file
 from .session import Command, Session, describe_end
 
+Told = Callable[[str, Result], None]
+"""Hears what has become of a test."""
 START_SECONDS = 300.0
 """For imports and collection, on a machine that is busy."""
 LOOK_SECONDS = 0.1
@@ -96,13 +97,13 @@ class Plan:
 class Runner:
     """Carries out a plan. `told` hears of every result as it comes, from several threads."""
 
-    def __init__(self, plan: Plan, told: Callable[[str, Result], None]) -> None:
+    def __init__(self, plan: Plan, told: Told) -> None:
         self._plan = plan
         self._told = told
         self._stopping = threading.Event()
 
     def collect(self) -> Collected:
-        """Raises `Problem` when pytest does not get as far as that."""
+        """What there is to run; where pytest does not get so far, an error for all of it."""
         plan = self._plan
         arguments = [*PYTEST, *plan.arguments, "--collect-only"]
         if plan.keyword:
@@ -170,7 +171,7 @@ class Runner:
     def _run_share(self, number: int, share: Sequence[str]) -> None:
         remaining = list(share)
         while remaining and not self._stopping.is_set():
-            finished = self._run_process(number, remaining)
+            finished = self._run_process(number, remaining, self._told)
             if not finished and not self._stopping.is_set():
                 # A process that does nothing at all would do so again.
                 message = last_line(self._plan.logs / f"process-{number}.log")
@@ -179,7 +180,7 @@ class Runner:
                 return
             remaining = [test for test in remaining if test not in finished]
 
-    def _run_process(self, number: int, tests: Sequence[str]) -> set[str]:
+    def _run_process(self, number: int, tests: Sequence[str], told: Told) -> set[str]:
         """Run until the end, or the first test that hangs or crashes; what is finished then."""
         plan = self._plan
         session = Session(
@@ -189,7 +190,7 @@ class Runner:
             log=plan.logs / f"process-{number}.log",
             selected=tests,
         )
-        follower = Follower(plan.limit, self._told)
+        follower = Follower(plan.limit, told)
         try:
             while not session.has_ended and not self._stopping.is_set():
                 follower.hear(session.read(LOOK_SECONDS))
@@ -211,21 +212,16 @@ class Runner:
             if result.outcome == PASSED:
                 first = found[test]
                 flaky = Result(PASSED, result.seconds, first.message, first.detail, flaky=True)
-                told(test, flaky)
+                self._told(test, flaky)
 
-        told, self._told = self._told, hear
-        try:
-            for test in tests:
-                if not self._stopping.is_set():
-                    self._run_process(0, [test])
-        finally:
-            self._told = told
+        for test in tests:
+            self._run_process(0, [test], hear)
 
 
 class Follower:
     """Follows one pytest process: which test runs, since when, and how the others have ended."""
 
-    def __init__(self, limit: Callable[[str], float], told: Callable[[str, Result], None]) -> None:
+    def __init__(self, limit: Callable[[str], float], told: Told) -> None:
         self._limit = limit
         self._told = told
         self.finished: set[str] = set()
@@ -300,9 +296,3 @@ def suspects(found: Mapping[str, Result], tests: Iterable[str]) -> list[str]:
     """What is worth running again: nothing when too much has failed."""
     failing = [test for test in tests if test in found and found[test].outcome in BAD]
     return failing if len(failing) <= FEW else []
-
-
-def positive(number: int) -> int:
-    if number < 1:
-        raise Problem("-n takes a number from 1")
-    return number
