@@ -3,14 +3,15 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from taskmq import App, Call, Config, JobState
 from taskmq.events import CollectingSink, JobReleased, WorkerStarted, WorkerStopped
-from taskmq.transport import Delivery
+from taskmq.testing import TransportWrapper
+from taskmq.transport import Delivery, Exchange, Reservation, Settlement, Transport
 from taskmq.worker import Worker, WorkerHook
 from taskmq.worker.signals import handle_signals
 
@@ -209,6 +210,39 @@ def test_what_has_ended_since_is_settled_at_the_handing_over(run_worker: Start) 
     assert session.pool.stop(DEADLINE)  # its slot is through
     assert running.worker.hand_over() == 0
     assert job.get(DEADLINE) == 7
+
+
+class Slow(TransportWrapper):
+    """The next exchange that settles anything stays on its way until the test lets it go."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.under_way = threading.Event()
+        self.arrive = threading.Event()
+
+    def exchange(
+        self, settlements: Sequence[Settlement] = (), reservation: Reservation | None = None
+    ) -> Exchange:
+        if settlements and not self.under_way.is_set():
+            self.under_way.set()
+            assert self.arrive.wait(DEADLINE)
+        return super().exchange(settlements, reservation)
+
+
+def test_what_is_on_its_way_at_the_handing_over_is_not_lost(run_worker: Start) -> None:
+    """The process ends before it has left."""
+    bench = Bench(concurrency=1)
+    slow = bench.app._transport = Slow(bench.app.transport)
+    running = run_worker(bench.app)
+    job = bench.hold.delay(7)
+    bench.wait_until_running(1)
+    bench.go.set()
+    assert slow.under_way.wait(DEADLINE)
+    assert running.worker.hand_over() == 0
+    assert job.state is JobState.SUCCEEDED
+    slow.arrive.set()
+    running.worker.stop()
+    assert running.result().succeeded == 1
 
 
 def test_a_pool_that_can_end_its_jobs_gives_them_back(run_worker: Start) -> None:

@@ -63,6 +63,8 @@ class Fetcher:
         on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
     ) -> None:
         self.unsent: list[Settlement] = []
+        self.sending: list[Settlement] = []
+        """What is on its way to the store, and may not get there if the process ends now."""
         self.resume_at = 0.0
         self.pulse = Pulse()
         self.tally = Tally()
@@ -88,7 +90,8 @@ class Fetcher:
         """Send what is unsent and reserve up to ``limit`` (``None``: reserve nothing, look at
         nothing). ``None`` if the store did not answer. Raises `StoreCorrupt`, `SchemaMismatch`.
         """
-        settlements, self.unsent = self.unsent, []
+        settlements = self.sending = self.unsent
+        self.unsent = []
         self._quotas.let_go(settlement.delivery for settlement in settlements)
         reservation = None if limit is None else self._reservation(limit)
         self._keeper.let_go(settlements)
@@ -128,6 +131,7 @@ class Fetcher:
         try:
             return self._transport.exchange(settlements, reservation)
         finally:
+            self.sending = []
             self.pulse.at(Place.WORKING)
 
     def _reservation(self, limit: int) -> Reservation:

@@ -186,16 +186,20 @@ class Session:
 
     def hand_over(self) -> int:
         """The process is about to end: settle what is done, give back what runs. The number of
-        jobs given back. Raises `TransportError`."""
+        jobs given back, with those that the loop has. Raises `TransportError`.
+
+        What the loop is sending at this moment is sent twice, which changes nothing: it may not get
+        away before the process has ended.
+        """
         done = [outcome.settlement for outcome in self._inbox.take()]
-        done += self.fetcher.unsent
+        done += [*self.fetcher.sending, *self.fetcher.unsent]
         settled = {id(settlement.delivery) for settlement in done}
         running = [each for each in self.keeper.held() if id(each) not in settled]
         if done or running:
             settlements = [*done, *map(cut_short, running)]
             self.keeper.let_go(settlements)
             self._transport.settle(settlements)
-        return len(running)
+        return len(running) + self.loop.interrupted
 
     def health(self, stuck_after: float) -> Health:
         """See `Worker.health`."""

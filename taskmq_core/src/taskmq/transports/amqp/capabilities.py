@@ -44,7 +44,7 @@ def _of_broker(broker: Broker) -> tuple[str, ...]:
         missing.append("no priorities at the broker")
     missing.append("no delays at the broker: delayed jobs come from the state store")
     missing.append(
-        "no wake-up by the broker: workers ask it every 50 ms while they wait, and are woken by the "
-        "state store"
+        "no wake-up by the broker: workers ask it every 50 ms while they wait, and are woken by "
+        "the state store"
     )
     return tuple(missing)
