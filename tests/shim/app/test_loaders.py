@@ -102,12 +102,20 @@ def test_a_signal_tells_of_the_import_and_its_errors_come_out(app: Any) -> None:
         app.loader.import_default_modules()
 
 
-def test_django_is_told_that_it_is_not_asked(
-    app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
-    app.autodiscover_tasks()
-    assert "Django's installed apps are not asked yet" in caplog.text
+class Packages:
+    """A fixup that knows packages, as Django's does."""
+
+    def __init__(self, app: Any) -> None: ...
+
+    def autodiscover_tasks(self) -> list[str]:
+        return ["celery"]
+
+
+def test_without_packages_the_fixups_are_asked(make_app: Callable[..., Any]) -> None:
+    app = make_app(fixups=[Packages])
+    app.autodiscover_tasks(related_name="states")
+    app.loader.import_default_modules()
+    assert "celery.states" in app.loader.task_modules
 
 
 def test_an_own_loader(make_app: Callable[..., Any]) -> None:

@@ -212,14 +212,6 @@ def test_a_wrong_decoration_says_so(app: Any, call: Callable[[Any], Any], text: 
         call(app)
 
 
-def test_pydantic_models_are_refused_plainly(app: Any) -> None:
-    @app.task(pydantic=True)
-    def f() -> None: ...
-
-    with pytest.raises(NotImplementedError, match="pydantic=True is not supported yet"):
-        f.delay()
-
-
 def test_the_current_app_follows_the_program(make_app: MakeApp) -> None:
     one, two = make_app("one", set_as_current=True), make_app("two", set_as_current=True)
     assert current_app.main == "two"

@@ -14,6 +14,7 @@ from .base import Celery
 __all__ = (
     "Celery",
     "app_or_default",
+    "bugreport",
     "default_app",
     "disable_trace",
     "enable_trace",
@@ -25,6 +26,11 @@ __all__ = (
 default_app: Any = Proxy(lambda: _state.default_app)
 push_current_task = _state._task_stack.push
 pop_current_task = _state._task_stack.pop
+
+
+def bugreport(app: Celery | None = None) -> str:
+    """Versions and settings, for a report of a bug."""
+    return app_or_default(app).bugreport()
 
 
 def shared_task(*args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
-from celery import _state
 from celery._state import (
     _announce_app_finalized,
     _deregister_app,
@@ -24,6 +23,7 @@ from celery._state import (
     connect_on_app_finalize,
     get_current_task,
     get_current_worker_task,
+    set_default_app,
 )
 from celery.exceptions import AlwaysEagerIgnored
 from celery.local import PromiseProxy, maybe_evaluate
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Celery",)
 
+DJANGO_FIXUP = "celery.fixups.django:fixup"
+
 
 class Celery(Configured, Connected):
     """An application: its configuration, its tasks, and how to call and run them.
@@ -69,7 +71,7 @@ class Celery(Configured, Connected):
     registry_cls: Any = TaskRegistry
     task_cls: Any = "celery.app.task:Task"
 
-    builtin_fixups: frozenset[str] = frozenset()
+    builtin_fixups: frozenset[str] = frozenset({DJANGO_FIXUP})
 
     def __init__(  # Celery's signature
         self,
@@ -100,6 +102,7 @@ class Celery(Configured, Connected):
         self.loader_cls = loader or self._default_loader()
         self.log_cls = log or self.log_cls
         self.control_cls = control or self.control_cls
+        self._custom_task_cls_used = bool(task_cls)
         self.task_cls = task_cls or self.task_cls
         self.set_as_current = set_as_current
         self.autofinalize = autofinalize
@@ -131,12 +134,16 @@ class Celery(Configured, Connected):
         self.on_after_configure = Signal(name="app.on_after_configure", providing_args={"source"})
         self.on_after_finalize = Signal(name="app.on_after_finalize")
         self.on_after_fork = Signal(name="app.on_after_fork")
-        for fixup in self.fixups:
-            symbol_by_name(fixup)(self)
+        self._fixups = self._install_fixups()
         if self.set_as_current:
             self.set_current()
         self.on_init()
         _register_app(self)
+
+    def _install_fixups(self) -> list[Any]:
+        if self.fixups == {DJANGO_FIXUP} and not os.environ.get("DJANGO_SETTINGS_MODULE"):
+            return []  # without importing it
+        return [found for found in (symbol_by_name(each)(self) for each in self.fixups) if found]
 
     def on_init(self) -> None:
         """Called at the end of ``__init__``; for subclasses."""
@@ -167,7 +174,7 @@ class Celery(Configured, Connected):
 
     def set_default(self) -> None:
         """Make this the app of every thread that has no current app of its own."""
-        _state.set_default_app(self)
+        set_default_app(self)
 
     def close(self) -> None:
         """Release the connections to store and broker; the next use opens them again."""
@@ -236,15 +243,16 @@ class Celery(Configured, Connected):
         """
         lazy = opts.pop("lazy", True)
         shared = opts.pop("shared", True)
+        keep = opts.pop("filter", None) or (lambda task: task)
 
         def make(function: Callable[..., Any]) -> Any:
             if shared:
                 connect_on_app_finalize(_shared_with(self, function, opts))
             if not lazy or self.finalized:
-                return self._task_from_fun(function, **opts)
+                return keep(self._task_from_fun(function, **opts))
             promise = PromiseProxy(self._task_from_fun, (function,), opts)
             self._pending.append(promise)
-            return promise
+            return keep(promise)
 
         if not args:
             return make
@@ -526,6 +534,30 @@ class Celery(Configured, Connected):
     def log(self) -> Any:
         """How a program logs: see `celery.app.log`."""
         return symbol_by_name(self.log_cls)(app=self)
+
+    def setup_security(
+        self,
+        allowed_serializers: Iterable[str] | None = None,
+        key: str | None = None,
+        key_password: bytes | None = None,
+        cert: str | None = None,
+        store: str | None = None,
+        digest: str = "sha256",
+        serializer: str = "json",
+    ) -> None:
+        """Sign messages, and refuse those that are not signed: see `celery.security`."""
+        symbol_by_name("celery.security:setup_security")(
+            allowed_serializers, key, key_password, cert, store, digest, serializer, app=self
+        )
+
+    def select_queues(self, queues: Any = None) -> None:
+        """Consume from these queues only."""
+        self.amqp.queues.select(queues)
+
+    def bugreport(self) -> str:
+        """Versions and settings, for a report of a bug; without passwords and keys."""
+        report: str = symbol_by_name("celery.app.report:bugreport")(self)
+        return report
 
     # -- schedules ---------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from celery.loaders.base import BaseLoader
 
 __all__ = ("Configured",)
-
-logger = logging.getLogger(__name__)
 
 ENVVAR_MISSING = (
     "The environment variable {0!r} is not set: it has to name the module with the configuration, "
@@ -38,6 +35,7 @@ class Configured:
     _config_source: Any
     _config_source_silent: bool
     _discoveries: list[Callable[[], None]]
+    _fixups: list[Any]
 
     def config_from_object(
         self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
@@ -114,20 +112,31 @@ class Configured:
         """Import the ``tasks`` module of each package, when a worker imports the rest.
 
         ``packages`` is a list or a function that gives one; ``related_name`` another name than
-        ``tasks``, or ``None`` for the packages themselves. With ``force`` it happens now.
+        ``tasks``, or ``None`` for the packages themselves. With ``force`` it happens now. Without
+        ``packages`` the fixups are asked, such as Django's for the installed apps.
         """
 
         def discover() -> None:
-            found = packages() if callable(packages) else packages or []
-            self.loader.autodiscover_tasks(list(found), related_name)
+            self._autodiscover_tasks(packages, related_name)
 
-        if packages is None and "DJANGO_SETTINGS_MODULE" in os.environ:
-            logger.warning(
-                "autodiscover_tasks() without packages finds nothing: Django's installed apps are "
-                "not asked yet; pass them, e.g. autodiscover_tasks(lambda: [...])"
-            )
         if force:
             discover()
             return
         # Not a receiver of the import_modules signal: its errors would be logged, then raised.
         self._discoveries.append(discover)
+
+    def _autodiscover_tasks(self, packages: Any, related_name: str | None) -> None:
+        if packages is None:
+            found = [
+                package
+                for fixup in self._fixups
+                if hasattr(fixup, "autodiscover_tasks")
+                for package in fixup.autodiscover_tasks()
+            ]
+            self._autodiscover_tasks_from_names(found, related_name=related_name)
+        else:
+            self._autodiscover_tasks_from_names(packages, related_name=related_name)
+
+    def _autodiscover_tasks_from_names(self, packages: Any, related_name: str | None) -> None:
+        found = packages() if callable(packages) else packages
+        self.loader.autodiscover_tasks(list(found), related_name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from kombu.exceptions import OperationalError
+from kombu.serialization import dumps, loads
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
@@ -61,6 +62,8 @@ class Task:
     _app: Any = None
     name: Any = None
     typing: bool | None = None
+    pydantic = False
+    """Whether arguments that are annotated as pydantic models are validated."""
     abstract = True
     max_retries: int | None = 3
     default_retry_delay: Any = 3 * 60
@@ -288,7 +291,10 @@ class Task:
             if check is not None:
                 check(*(args or ()), **(kwargs or {}))
         app = self._get_app()
+        if self.pydantic:
+            args, kwargs = self._dump_pydantic_arguments(args, kwargs, options)
         if app.conf.task_always_eager:
+            args, kwargs = self._as_sent(args, kwargs, options)
             done: AsyncResult = self.apply(
                 args,
                 kwargs,
@@ -312,6 +318,24 @@ class Task:
             task_type=self,
             **options,
         )
+
+    def _dump_pydantic_arguments(
+        self, args: Any, kwargs: Any, options: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """Models as plain values, unless the serializer can send them as they are."""
+        serializer = options.get("serializer") or self.serializer
+        if serializer in ("pickle", "application/x-python-serialize"):
+            return args, kwargs
+        dump = symbol_by_name("celery.app.validation:dump_arguments")
+        sent: tuple[Any, Any] = dump(self.run, args, kwargs)
+        return sent
+
+    def _as_sent(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Arguments as a worker would get them: what cannot be sent fails in eager mode too."""
+        serializer = options.get("serializer") or self.app.conf.task_serializer
+        kind, encoding, data = dumps((args, kwargs), serializer)
+        received = loads(data, kind, encoding, accept=[kind])
+        return received[0], received[1]
 
     def _get_exec_options(self) -> dict[str, Any]:
         if self._exec_options is None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ("BaseLoader",)
 
+unconfigured = object()
+"""In place of a configuration source that has not been read."""
+
 
 class BaseLoader:
     """Reads the configuration, imports task modules, and is told what a worker does.
@@ -35,7 +38,7 @@ class BaseLoader:
     def __init__(self, app: Celery, **kwargs: Any) -> None:
         self.app = app
         self.task_modules: set[str] = set()
-        self._conf: Any = None
+        self._conf: Any = unconfigured
 
     # -- told by the worker ------------------------------------------------------------------
 
@@ -116,7 +119,7 @@ class BaseLoader:
     @property
     def conf(self) -> Any:
         """The configuration source: whatever `read_configuration` gives, unless one was set."""
-        if self._conf is None:
+        if self._conf is unconfigured:
             self._conf = self.read_configuration()
         return self._conf
 

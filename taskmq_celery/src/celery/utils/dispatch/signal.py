@@ -19,6 +19,8 @@ from typing import Any
 
 from kombu.utils.functional import retry_over_time
 
+from celery.local import Proxy
+
 __all__ = ("Signal",)
 
 logger = logging.getLogger(__name__)
@@ -154,9 +156,12 @@ def _key(receiver: Receiver | None, sender: Any, dispatch_uid: Any) -> Key:
 
 
 def _sender_key(sender: Any) -> Any:
-    """Tasks are known by name: a proxy, a task and its name are the same sender."""
+    """Tasks are known by name: a proxy, a task and its name are the same sender. So are an app
+    and a proxy of it."""
     if isinstance(sender, str):
         return sender
+    if isinstance(sender, Proxy):
+        sender = sender._get_current_object()
     if sender is not None and hasattr(sender, "apply_async"):
         return sender.name
     return id(sender)

@@ -1,0 +1,1 @@
+"""For Django: tasks that are called when the transaction is committed."""

@@ -1,0 +1,1 @@
+"""What an app does by itself in programs of a certain kind."""
