@@ -74,12 +74,14 @@ def environments(tool: Tool) -> int:
     """Make the environments: with the shim, and with the real Celery."""
     for side in (tool.arguments.on,) if tool.arguments.on else reversed(SIDES):
         environment = tool.environment(side)
-        made = ensure(environment, tool.catalog, pinned=not tool.arguments.pin)
+        pinning = tool.arguments.pin and side == CELERY
+        made = ensure(environment, tool.catalog, pinned=not pinning)
         told = "made" if made else "is up to date"
         tool.console.print(f"{short(environment.folder)}: {told}", highlight=False)
-        if tool.arguments.pin and side == CELERY:
-            count = pin(environment)
-            tool.console.print(f"constraints.txt: {count} packages", highlight=False)
+        if pinning:
+            count = pin(environment, tool.catalog)
+            where = short(environment.constraints)
+            tool.console.print(f"{where}: {count} packages", highlight=False)
     return OK
 
 
@@ -312,7 +314,7 @@ def parser() -> argparse.ArgumentParser:
     making = command(environments, "env")
     making.add_argument("--on", choices=SIDES, help="only this one")
     making.add_argument(
-        "--pin", action="store_true", help="take the newest packages and write constraints.txt"
+        "--pin", action="store_true", help="take the newest packages and write constraints/"
     )
     add_run(command(run, "run"))
     command(expect, "expect").add_argument("suite", metavar="SUITE")

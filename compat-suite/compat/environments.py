@@ -1,7 +1,7 @@
 """Two kinds of virtual environments: with the shim, and with the real Celery. The rest is the same.
 
-Everything else that is installed has the versions in constraints.txt, written from the environment
-with the real Celery by ``python -m compat env --pin``.
+Everything else that is installed has the versions in constraints/, one file for each Celery, written
+from the environment with it by ``python -m compat env --pin``.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class Environment:
         return self.folder / "bin" / "python"
 
     @property
+    def constraints(self) -> Path:
+        return CONSTRAINTS / f"{self.version}.txt"
+
+    @property
     def stamp(self) -> Path:
         return self.folder / "compat-stamp"
 
@@ -78,7 +82,8 @@ def requirements(environment: Environment, catalog: Catalog) -> list[str]:
 def contents(environment: Environment, catalog: Catalog) -> str:
     """Changes when the environment has to be made again."""
     parts = [sys.version, *requirements(environment, catalog)]
-    parts.append(CONSTRAINTS.read_text() if CONSTRAINTS.exists() else "")
+    if environment.constraints.exists():
+        parts.append(environment.constraints.read_text())
     if environment.side == SHIM:
         folders = [TOP / each.partition("[")[0] for each in (*WORKSPACE, PROVIDER)]
         parts += [(folder / "pyproject.toml").read_text() for folder in folders]
@@ -86,16 +91,21 @@ def contents(environment: Environment, catalog: Catalog) -> str:
 
 
 def ensure(environment: Environment, catalog: Catalog, *, pinned: bool = True) -> bool:
-    """Make the environment unless it is right; whether it was made. Raises `Problem`."""
+    """Make the environment unless it is right; whether it was made. Raises `Problem`.
+
+    Not pinned, it is always made, of what is newest.
+    """
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     with locked(environment):
         wanted = contents(environment, catalog)
-        if environment.stamp.exists() and environment.stamp.read_text() == wanted:
+        if pinned and environment.stamp.exists() and environment.stamp.read_text() == wanted:
             return False
         base = getattr(sys, "_base_executable", sys.executable)
         call(environment, [base, "-m", "venv", "--clear", str(environment.folder)])
-        constraints = ["--constraint", str(CONSTRAINTS)] if pinned and CONSTRAINTS.exists() else []
-        pip_install(environment, [*constraints, *requirements(environment, catalog)])
+        arguments = requirements(environment, catalog)
+        if pinned and environment.constraints.exists():
+            arguments = ["--constraint", str(environment.constraints), *arguments]
+        pip_install(environment, arguments)
         environment.stamp.write_text(wanted)
         return True
 
@@ -137,11 +147,13 @@ def call(environment: Environment, command: Sequence[str]) -> None:
         raise Problem(f"the environment {environment}: {reason} (see {short(environment.log)})")
 
 
-def pin(environment: Environment) -> int:
-    """Write constraints.txt from what is installed; how many packages that are."""
+def pin(environment: Environment, catalog: Catalog) -> int:
+    """Write the constraints from what is installed; how many packages that are."""
     command = [str(environment.python), "-m", "pip", "freeze", "--disable-pip-version-check"]
     frozen = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     lines = [line for line in frozen.splitlines() if "==" in line and not line.startswith(OURS)]
     head = f"# What the environments hold, by `python -m compat env --pin` ({environment}).\n"
-    CONSTRAINTS.write_text(head + "".join(f"{line}\n" for line in lines))
+    CONSTRAINTS.mkdir(exist_ok=True)
+    environment.constraints.write_text(head + "".join(f"{line}\n" for line in lines))
+    environment.stamp.write_text(contents(environment, catalog))
     return len(lines)

@@ -14,7 +14,7 @@ ENVIRONMENTS = CACHE / "environments"
 RUNS = CACHE / "runs"
 
 CATALOG = SUITES / "suites.toml"
-CONSTRAINTS = SUITES / "constraints.txt"
+CONSTRAINTS = SUITES / "constraints"
 EXPECTATIONS = SUITES / "expectations"
 BASELINES = SUITES / "baselines"
 RESULTS = SUITES / "results.json"
