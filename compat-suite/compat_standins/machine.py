@@ -37,10 +37,11 @@ POLL_SECONDS = 0.01
 
 
 def fresh_address(ports: Iterable[int]) -> str:
-    """An address on which nobody listens at any of the ports."""
+    """An address that no container of any session has, and nobody listens at any of the ports."""
+    ports = list(ports)
     for _ in range(1000):
         address = ".".join(["127", *(str(random.choice(TWO_DIGITS)) for _ in range(3))])
-        if not any(accepts(address, port) for port in ports):
+        if not family.members(address) and not any(accepts(address, port) for port in ports):
             return address
     raise StandinError("no free address in 127.0.0.0/8")
 
