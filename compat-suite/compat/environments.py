@@ -1,6 +1,6 @@
 """Two kinds of virtual environments: with the shim, and with the real Celery. The rest is the same.
 
-Everything else that is installed has the versions in constraints/, one file for each Celery, written
+Everything else that is installed has the versions in constraints/, a file for each Celery, written
 from the environment with it by ``python -m compat env --pin``.
 """
 
