@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests import services
 
 from taskmq.errors import TransportError, TransportUnavailable
+from taskmq.patience import within
 from taskmq.transport import Ack, Settled
 from taskmq.transports.redis import RedisTransport
 
@@ -47,6 +49,24 @@ def test_sentinels_name_the_server_also_after_a_failover(start_service: Start) -
     eventually(lambda: _settles(store, held), "the new master takes the settlement")
     assert len(store.exchange((), wanted(10)).deliveries) == 2
     assert _wakes(store)
+    store.close()
+
+
+def test_sentinels_that_do_not_answer_take_no_longer_than_the_caller_allows(
+    start_service: Start,
+) -> None:
+    group = start_service(services.SentinelSet)
+    store = open_store(f"{group.url}?timeout=60&connect_timeout=60")
+    store.enqueue([job()])
+    for each in group.members:
+        each.pause()
+    for _ in range(2):  # over the old connection, and over a new one
+        began = time.monotonic()
+        with within(0.5), pytest.raises(TransportUnavailable):
+            store.enqueue([job()])
+        assert time.monotonic() - began < 10
+    for each in group.members:
+        each.resume()
     store.close()
 
 

@@ -20,7 +20,12 @@ from redis.connection import (
 from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, MovedError, ResponseError
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import (
+    MasterNotFoundError,
+    Sentinel,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 from taskmq.patience import left, within
 
@@ -201,23 +206,70 @@ def _is_stale(connection: AbstractConnection) -> bool:
         return True
 
 
+class Sentinels(Sentinel):
+    """Asked over new connections each time, since the driver's know one timeout for life: all of
+    them together take no longer than what is left of the call."""
+
+    def __init__(self, options: Options, **settings: Any) -> None:
+        super().__init__((), **settings)  # type: ignore[no-untyped-call]  # of the driver
+        self._options = options
+        self._addresses = list(options.addresses)
+
+    def discover_master(self, service_name: str) -> Address:
+        asked = self._sentinels(left(self._options.connect_timeout) / len(self._addresses))
+        try:
+            found: Address = asked.discover_master(service_name)
+        except MasterNotFoundError:  # with a text of some kilobytes
+            raise MasterNotFoundError("no sentinel that answers names a master") from None
+        finally:
+            for each in asked.sentinels:
+                each.close()
+        first = asked.sentinels[0].connection_pool.connection_kwargs  # the one that answered
+        answered = (first["host"], first["port"])
+        self._addresses.sort(key=lambda address: address != answered)  # stable
+        return found
+
+    def _sentinels(self, seconds: float) -> Sentinel:
+        return Sentinel(
+            self._addresses,
+            sentinel_kwargs={
+                "username": self._options.sentinel_username,
+                "password": self._options.sentinel_password,
+                "retry": Retry(NoBackoff(), 0),
+                "socket_connect_timeout": seconds,
+                "socket_timeout": seconds,
+            },
+        )
+
+
+class NamedConnection(SentinelManagedConnection):
+    """To the server that the sentinels name, in what their answers have left of the time."""
+
+    def connect_to(self, address: Address) -> None:
+        _shorten(self)
+        super().connect_to(address)  # type: ignore[no-untyped-call]  # of the driver
+
+
+class NamedTlsConnection(SentinelManagedSSLConnection):
+    """The same over TLS."""
+
+    def connect_to(self, address: Address) -> None:
+        _shorten(self)
+        super().connect_to(address)  # type: ignore[no-untyped-call]  # of the driver
+
+
+def _shorten(connection: Connection) -> None:
+    seconds = left(connection.socket_connect_timeout or Options.connect_timeout)
+    connection.socket_connect_timeout = connection.socket_timeout = seconds
+
+
 def _pool(options: Options, protocol: int) -> ConnectionPool:
     settings = _settings(options, protocol)
     if options.service is not None:
-        patience = options.connect_timeout / len(options.addresses)
-        sentinels = Sentinel(
-            options.addresses,
-            sentinel_kwargs={
-                "socket_connect_timeout": patience,
-                "socket_timeout": patience,
-                "username": options.sentinel_username,
-                "password": options.sentinel_password,
-                "retry": Retry(NoBackoff(), 0),
-            },
-            ssl=options.tls,
-            **settings,
-        )
-        pool: ConnectionPool = sentinels.master_for(options.service).connection_pool
+        named = NamedTlsConnection if options.tls else NamedConnection
+        sentinels = Sentinels(options, connection_class=named, **settings)
+        client = sentinels.master_for(options.service)  # type: ignore[no-untyped-call]
+        pool: ConnectionPool = client.connection_pool
         return pool
     if options.unix_socket is not None:
         settings["path"] = options.unix_socket
