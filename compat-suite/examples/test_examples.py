@@ -59,7 +59,8 @@ class Program:
 
         with self._changed:
             self._changed.wait_for(lambda: self.output.endswith("\0") or not missing(), PATIENCE)
-        assert not missing(), f"it never said {missing()}; it said:\n{self.output}"
+        last = self.output.strip("\0\n").rpartition("\n")[2]
+        assert not missing(), f"never said {missing()}, but at last: {last}\n{self.output}"
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -96,7 +97,7 @@ def python(folder: Path, *arguments: str) -> str:
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.stderr.strip().rpartition(chr(10))[2]}\n{done.stderr}"
     return done.stdout.strip()
 
 
