@@ -181,6 +181,10 @@ class Celery(Configured, Connected):
         if self._engine is not None:
             symbol_by_name("taskmq_celery.engine:close_engine")(self)
         self._close_pool()
+        backend = vars(self._backends).pop("backend", None)
+        if backend is not None:
+            self._backends.key = None
+            getattr(backend, "close", bool)()  # third parties need not have it
         _deregister_app(self)
 
     def __enter__(self) -> Celery:

@@ -646,6 +646,9 @@ class Backend:
         """Before a task is sent."""
         return {}
 
+    def close(self) -> None:
+        """The app is closed: release connections. They are opened again when they are needed."""
+
     # -- errors of tasks ---------------------------------------------------------------------
 
     def _call_task_errbacks(self, request: Any, exc: BaseException, traceback: Any) -> None:
@@ -1056,7 +1059,9 @@ class BaseKeyValueStoreBackend(Backend):
     ) -> Any:
         meta = self._get_result_meta(result, state, traceback, request)
         meta["task_id"] = bytes_to_str(task_id)
-        if self._get_task_meta_for(task_id)["status"] == states.SUCCESS:
+        info = getattr(request, "delivery_info", None)
+        first = isinstance(info, Mapping) and info.get("redelivered") is False
+        if not first and self._get_task_meta_for(task_id)["status"] == states.SUCCESS:
             return result
         self._set_with_state(self.get_key_for_task(task_id), self.encode(meta), state)
         return result

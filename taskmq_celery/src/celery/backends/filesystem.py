@@ -19,9 +19,11 @@ from .base import KeyValueStoreBackend
 
 __all__ = ("FilesystemBackend",)
 
-NO_PATH = "You need to configure a path for the file-system backend"
-NOT_LOCAL = "A path for the file-system backend should conform to the file URI scheme"
-NOT_USABLE = (
+E_NO_PATH_SET = "You need to configure a path for the file-system backend"
+E_PATH_NON_CONFORMING_SCHEME = (
+    "A path for the file-system backend should conform to the file URI scheme"
+)
+E_PATH_INVALID = (
     "The configured path for the file-system backend does not\n"
     "work correctly, please make sure that it exists and has\n"
     "the correct permissions."
@@ -52,24 +54,24 @@ class FilesystemBackend(KeyValueStoreBackend):
 
     def _find_path(self, url: str | None) -> str:
         if not url:
-            raise ImproperlyConfigured(NO_PATH)
+            raise ImproperlyConfigured(E_NO_PATH_SET)
         if url.startswith("file://localhost/"):
             return unquote(urlsplit(url).path)
         if url.startswith("file://"):
             return unquote(url.removeprefix("file://"))
-        raise ImproperlyConfigured(NOT_LOCAL)
+        raise ImproperlyConfigured(E_PATH_NON_CONFORMING_SCHEME)
 
     def _directory_test(self) -> None:
         """Whether files can be written, read and deleted there."""
         key = b".fs-backend-" + uuid().encode()
         try:
             self.set(key, b"test value")
-            assert_same = self.get(key) == b"test value"
+            works = self.get(key) == b"test value"
             self.delete(key)
         except OSError:
-            assert_same = False
-        if not assert_same:
-            raise ImproperlyConfigured(NOT_USABLE)
+            works = False
+        if not works:
+            raise ImproperlyConfigured(E_PATH_INVALID)
 
     def _filename(self, key: Any) -> bytes:
         return bytes(self.path + self.sep + ensure_bytes(key))

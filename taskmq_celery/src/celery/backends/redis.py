@@ -115,6 +115,7 @@ class ResultConsumer(BaseResultConsumer):
     def stop(self) -> None:
         if self._pubsub is not None:
             self._pubsub.close()
+            self._pubsub = None
 
     def _reconnect(self) -> None:
         """Subscribe again; what has ended meanwhile is read."""
@@ -306,6 +307,12 @@ class RedisBackend(BaseKeyValueStoreBackend, AsyncBackendMixin):
     def _get_pool(self, **params: Any) -> Any:
         return self.ConnectionPool(**params)
 
+    def close(self) -> None:
+        self.result_consumer.stop()
+        client = vars(self).pop("client", None)
+        if client is not None:
+            client.connection_pool.disconnect()
+
     def exception_safe_to_retry(self, exc: BaseException) -> bool:
         return isinstance(exc, self.connection_errors)
 
@@ -355,10 +362,7 @@ class RedisBackend(BaseKeyValueStoreBackend, AsyncBackendMixin):
 
     def _set(self, key: Any, value: Any, expires: Any = None) -> None:
         with self.client.pipeline() as pipe:
-            if expires:
-                pipe.setex(key, expires, value)
-            else:
-                pipe.set(key, value)
+            pipe.set(key, value, ex=expires or None)
             pipe.publish(key, value)
             pipe.execute()
 

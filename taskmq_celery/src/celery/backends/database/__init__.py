@@ -24,6 +24,7 @@ from celery.backends.base import BaseBackend
 from celery.exceptions import ImproperlyConfigured
 from celery.result import result_from_tuple
 from celery.utils.log import get_logger
+from celery.utils.time import maybe_timedelta
 
 try:
     import sqlalchemy  # noqa: F401  # an extra
@@ -35,6 +36,7 @@ except ImportError:
 
 from sqlalchemy.exc import DatabaseError, InterfaceError, InvalidRequestError
 from sqlalchemy.orm import defer
+from sqlalchemy.orm.attributes import flag_modified
 from sqlalchemy.orm.exc import StaleDataError
 
 from .models import Task, TaskExtended, TaskSet
@@ -109,7 +111,7 @@ class DatabaseBackend(BaseBackend):
         engine_callback: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(expires_type=None, url=url, **kwargs)
+        super().__init__(expires_type=maybe_timedelta, url=url, **kwargs)
         conf = self.app.conf
         if self.extended_result:
             self.task_cls = TaskExtended
@@ -165,6 +167,9 @@ class DatabaseBackend(BaseBackend):
             short_lived_sessions=self.short_lived_sessions,
             **self.engine_options,
         )
+
+    def close(self) -> None:
+        self.session_manager.invalidate(self.url)
 
     # -- trying again ------------------------------------------------------------------------
 
@@ -238,11 +243,13 @@ class DatabaseBackend(BaseBackend):
                 task.task_id = task_id
                 session.add(task)
                 session.flush()
-            else:
+            elif task.status != states.SUCCESS:  # it may be by now: look again, and hold it
                 task = self._query_task(session, task_id, for_update=True) or task
             if task.status == states.SUCCESS:
                 return
             self._update_result(task, result, state, traceback=traceback, request=request)
+            for name in ("status", "result", "traceback"):
+                flag_modified(task, name)  # the row may have changed since: write all or nothing
             session.commit()
 
     def _update_result(
@@ -269,7 +276,7 @@ class DatabaseBackend(BaseBackend):
         if declared:
             stamps = {
                 "stamped_headers": list(declared),
-                **{n: meta[n] for n in declared if n in meta},
+                "stamps": {name: meta[name] for name in declared if name in meta},
             }
             task.stamps = ensure_bytes(self.encode(stamps))
 
@@ -297,9 +304,12 @@ class DatabaseBackend(BaseBackend):
         except Exception as error:
             logger.warning("The stamps of a stored result cannot be read: %r", error)
             return {}
-        if not isinstance(stamps, dict) or not isinstance(stamps.get("stamped_headers"), list):
+        if not isinstance(stamps, dict):
             return {}
-        return stamps
+        found = dict(stamps.get("stamps") or {})
+        if stamps.get("stamped_headers"):
+            found["stamped_headers"] = stamps["stamped_headers"]
+        return found
 
     def _decode_stored_result(self, payload: Any) -> Any:
         """The value of a column, whoever wrote it."""
