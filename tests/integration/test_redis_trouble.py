@@ -88,6 +88,7 @@ def test_without_scripts_it_says_what_to_permit(start_service: Start, stores: An
         stores(as_app(server)).enqueue([job()])
     assert not isinstance(caught.value, TransportUnavailable)
     assert "pw" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_renamed_scripts_are_named(start_service: Start, stores: Any) -> None:
