@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,10 +19,12 @@ from kombu.entity import Exchange, Queue
 from kombu.messaging import Consumer, Producer
 
 from celery.utils.nodenames import anon_nodename
+from celery.utils.saferepr import saferepr
 from celery.utils.time import maybe_iso8601
 
 from . import routes
 from .publishing import publish
+from .sending import send_task_message
 
 if TYPE_CHECKING:
     from taskmq_celery.message import Message
@@ -30,15 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = ("AMQP", "Queues", "task_message")
 
+INT_MIN = -2147483648
+
 QUEUE_FORMAT = ".> {0.name:<16} exchange={0.exchange.name}({0.exchange.type}) key={0.routing_key}"
 
 
 class task_message(NamedTuple):  # noqa: N801  # Celery's name
-    """A message of protocol 2: ``body`` is (args, kwargs, what comes after)."""
+    """A message; in protocol 2, ``body`` is (args, kwargs, what comes after)."""
 
     headers: dict[str, Any]
     properties: dict[str, Any]
-    body: tuple[Any, Any, dict[str, Any]]
+    body: Any
     sent_event: Any = None
 
 
@@ -50,6 +55,10 @@ class Queues(dict[str, Any]):
         queues: Any = None,
         default_exchange: Any = None,
         create_missing: bool = True,
+        create_missing_queue_type: str | None = None,
+        create_missing_queue_exchange_type: str | None = None,
+        autoexchange: Callable[[str], Any] | None = None,
+        max_priority: int | None = None,
         default_routing_key: str | None = None,
     ) -> None:
         super().__init__()
@@ -57,11 +66,17 @@ class Queues(dict[str, Any]):
         self.default_exchange = default_exchange
         self.default_routing_key = default_routing_key
         self.create_missing = create_missing
+        self.create_missing_queue_type = create_missing_queue_type
+        self.create_missing_queue_exchange_type = create_missing_queue_exchange_type
+        self.autoexchange = Exchange if autoexchange is None else autoexchange
+        self.max_priority = max_priority
         self._consume_from: dict[str, Any] | None = None
+        self._deselected: set[str] = set()
         if isinstance(queues, Mapping):
             queues = [_from_options(name, options) for name, options in queues.items()]
         for queue in queues or ():
             self.add(queue)
+        self._known: frozenset[str] = frozenset(self)
 
     def __missing__(self, name: str) -> Any:
         if name in self.aliases:
@@ -70,47 +85,90 @@ class Queues(dict[str, Any]):
             raise KeyError(name)
         return self.add(self.new_missing(name))
 
+    def __setitem__(self, name: str, queue: Any) -> None:
+        if self.default_exchange is not None and not (queue.exchange and queue.exchange.name):
+            queue.exchange = self.default_exchange
+        elif queue.exchange is None:
+            queue.exchange = Exchange(queue.name)
+        if not queue.routing_key:
+            queue.routing_key = self.default_routing_key or queue.name
+        if self.max_priority is not None:
+            arguments = dict(queue.queue_arguments or {})
+            arguments.setdefault("x-max-priority", self.max_priority)
+            queue.queue_arguments = arguments
+        if queue.alias:
+            self.aliases[queue.alias] = queue
+        super().__setitem__(name, queue)
+
     def new_missing(self, name: str) -> Any:
-        """The queue that is declared for a name nobody declared."""
-        return Queue(name, Exchange(name), name)
+        """The queue that is declared for a name nobody declared.
+
+        Raises ``ValueError`` for a queue type that RabbitMQ does not have.
+        """
+        kind = self.create_missing_queue_type
+        if kind not in (None, "classic", "quorum"):
+            raise ValueError(
+                f"Invalid queue type {kind!r}. Valid types are 'classic' and 'quorum'."
+            )
+        exchange = self.autoexchange(name)
+        if self.create_missing_queue_exchange_type:
+            exchange.type = self.create_missing_queue_exchange_type
+        arguments = {"x-queue-type": kind} if kind == "quorum" else None
+        return Queue(name, exchange, name, queue_arguments=arguments)
 
     def add(self, queue: Any, **kwargs: Any) -> Any:
         """Declare a queue, given as kombu queue or as name with options."""
         if not isinstance(queue, Queue):
             queue = _from_options(queue, kwargs)
-        if queue.exchange is None or not queue.exchange.name:
-            queue.exchange = self.default_exchange or Exchange(queue.name)
-        if not queue.routing_key:
-            queue.routing_key = self.default_routing_key or queue.name
-        if queue.alias:
-            self.aliases[queue.alias] = queue
         self[queue.name] = queue
         return queue
+
+    def add_compat(self, name: str, **options: Any) -> Any:
+        """Declare a queue from the options that ``task_queues`` had before kombu's queues."""
+        return self.add(_from_options(name, options))
 
     def select(self, include: Iterable[str] | str | None) -> None:
         """Consume from these queues only. Raises ``KeyError`` for one that may not be declared."""
         names = [include] if isinstance(include, str) else list(include or ())
         if names:
-            self._consume_from = {name: self[name] for name in names}
+            chosen = [self[name] for name in names]
+            self._consume_from = {queue.name: queue for queue in chosen}
+            self._deselected = set()
 
     def deselect(self, exclude: Iterable[str] | str | None) -> None:
         """Do not consume from these queues."""
         names = [exclude] if isinstance(exclude, str) else list(exclude or ())
-        if names:
-            left = {name: q for name, q in self.consume_from.items() if name not in names}
-            self._consume_from = left
+        if not names:
+            return
+        real = {self.aliases[name].name if name in self.aliases else name for name in names}
+        if self._consume_from is None:
+            # What was declared later is there for routing: it is not consumed from.
+            self._deselected = {name for name in self if name in real}
+        else:
+            for name in real:
+                self._consume_from.pop(name, None)
 
     def select_add(self, queue: Any, **kwargs: Any) -> Any:
         """Declare a queue and consume from it too."""
         added = self.add(queue, **kwargs)
         if self._consume_from is not None:
             self._consume_from[added.name] = added
+        self._known |= {added.name}
+        self._deselected.discard(added.name)
         return added
 
     @property
     def consume_from(self) -> dict[str, Any]:
         """The queues that a worker of this process takes jobs from."""
-        return self if self._consume_from is None else self._consume_from
+        if self._consume_from is not None:
+            return self._consume_from
+        if not self._deselected:
+            return self
+        return {
+            name: queue
+            for name, queue in self.items()
+            if name in self._known and name not in self._deselected
+        }
 
     def format(self, indent: int = 0, indent_first: bool = True) -> str:
         """One line a queue, as in the worker's banner."""
@@ -135,6 +193,10 @@ class AMQP:
     header_options: ClassVar[frozenset[str]]
     """The options of a call that become headers of the message."""
 
+    queues_cls = Queues
+    argsrepr_maxsize = kwargsrepr_maxsize = 1024
+    autoexchange: Any = None
+
     Connection = Connection
     BrokerConnection = Connection
     Consumer = Consumer
@@ -148,17 +210,46 @@ class AMQP:
     @cached_property
     def queues(self) -> Queues:
         """The queues of ``task_queues``, or the default one."""
-        conf = self.app.conf
+        return self.Queues(self.app.conf.task_queues)
+
+    def Queues(  # noqa: N802  # Celery's name
+        self,
+        queues: Any,
+        create_missing: bool | None = None,
+        create_missing_queue_type: str | None = None,
+        create_missing_queue_exchange_type: str | None = None,
+        autoexchange: Callable[[str], Any] | None = None,
+        max_priority: int | None = None,
+    ) -> Queues:
+        """Queues as the settings have them; without any, the default one."""
+        conf, either = self.app.conf, self.app.either
         exchange = Exchange(conf.task_default_exchange, type=conf.task_default_exchange_type)
-        made = Queues(
-            conf.task_queues,
+        key = conf.task_default_routing_key
+        if not queues and conf.task_default_queue:
+            quorum = {"x-queue-type": "quorum"}
+            arguments = quorum if conf.task_default_queue_type == "quorum" else None
+            queues = [Queue(conf.task_default_queue, exchange, key, queue_arguments=arguments)]
+        return self.queues_cls(
+            queues,
             exchange,
-            conf.task_create_missing_queues,
-            conf.task_default_routing_key,
+            either("task_create_missing_queues", create_missing),
+            either("task_create_missing_queue_type", create_missing_queue_type),
+            either("task_create_missing_queue_exchange_type", create_missing_queue_exchange_type),
+            autoexchange or self.autoexchange,
+            conf.task_queue_max_priority if max_priority is None else max_priority,
+            key,
         )
-        if not made:
-            made.add(Queue(conf.task_default_queue, exchange, conf.task_default_routing_key))
-        return made
+
+    def Router(  # noqa: N802  # Celery's name
+        self, queues: Any = None, create_missing: bool | None = None
+    ) -> routes.Router:
+        """A router for the routes of ``task_routes``."""
+        return routes.Router(
+            self.app.conf.task_routes,
+            self.queues if queues is None else queues,
+            self.app.either("task_create_missing_queues", create_missing),
+            self.app,
+        )
 
     @property
     def default_queue(self) -> Any:
@@ -173,10 +264,7 @@ class AMQP:
         """The routes of ``task_routes``."""
         revision = self.app.conf.revision
         if self._routed is None or self._routed[0] != revision:
-            made = routes.Router(
-                self.app.conf.task_routes, self.queues, self.queues.create_missing, self.app
-            )
-            self._routed = revision, made
+            self._routed = revision, self.Router()
         return self._routed[1]
 
     @property
@@ -255,11 +343,12 @@ class AMQP:
         **options: Any,
     ) -> task_message:
         """A message of protocol 2. Raises ``TypeError`` for arguments that are no list and dict."""
-        args, kwargs = args or (), kwargs or {}
-        if not isinstance(args, (list, tuple)):
-            raise TypeError("task args must be a list or tuple")
-        if not isinstance(kwargs, Mapping):
-            raise TypeError("task keyword arguments must be a mapping")
+        args, kwargs = _arguments(args, kwargs)
+        if argsrepr is None:
+            argsrepr = self._repr(args, self.argsrepr_maxsize)
+        if kwargsrepr is None:
+            kwargsrepr = self._repr(kwargs, self.kwargsrepr_maxsize)
+        _in_range(countdown, "countdown")
         if countdown is not None or eta is not None or expires is not None:
             now = now or self.app.now()
             eta = _iso(now, self.moment(eta) if countdown is None else countdown)
@@ -287,9 +376,93 @@ class AMQP:
         }
         embed = {"callbacks": callbacks, "errbacks": errbacks, "chain": chain, "chord": chord}
         properties = {"correlation_id": task_id, "reply_to": reply_to}
-        return task_message(headers, properties, (args, kwargs, embed))
+        sent_event = {
+            "uuid": task_id,
+            "root_id": root_id,
+            "parent_id": parent_id,
+            "name": name,
+            "args": argsrepr,
+            "kwargs": kwargsrepr,
+            "retries": retries,
+            "eta": eta,
+            "expires": expires,
+        }
+        body = (args, kwargs, embed)
+        return task_message(headers, properties, body, sent_event if create_sent_event else None)
 
-    create_task_message = as_task_v2
+    def as_task_v1(  # Celery's signature
+        self,
+        task_id: str,
+        name: str,
+        args: Any = None,
+        kwargs: Any = None,
+        countdown: float | None = None,
+        eta: Any = None,
+        group_id: str | None = None,
+        group_index: int | None = None,
+        expires: Any = None,
+        retries: int = 0,
+        chord: Any = None,
+        callbacks: Any = None,
+        errbacks: Any = None,
+        reply_to: str | None = None,
+        time_limit: float | None = None,
+        soft_time_limit: float | None = None,
+        create_sent_event: bool = False,
+        root_id: str | None = None,
+        parent_id: str | None = None,
+        shadow: str | None = None,
+        now: datetime.datetime | None = None,
+        timezone: Any = None,
+        **compat_kwargs: Any,
+    ) -> task_message:
+        """A message of protocol 1, which has everything in its body. For old workers only."""
+        args, kwargs = _arguments(args, kwargs)
+        _in_range(countdown, "countdown")
+        now = now or self.app.now()
+        body: Any = {
+            "task": name,
+            "id": task_id,
+            "args": args,
+            "kwargs": kwargs,
+            "group": group_id,
+            "group_index": group_index,
+            "retries": retries,
+            "eta": _iso(now, self.moment(eta) if countdown is None else countdown),
+            "expires": expires if isinstance(expires, str) else _iso(now, self.moment(expires)),
+            "utc": True,
+            "callbacks": callbacks,
+            "errbacks": errbacks,
+            "timelimit": (time_limit, soft_time_limit),
+            "taskset": group_id,
+            "chord": chord,
+        }
+        sent_event = {
+            "uuid": task_id,
+            "name": name,
+            "args": self._repr(args, self.argsrepr_maxsize),
+            "kwargs": self._repr(kwargs, self.kwargsrepr_maxsize),
+            "retries": retries,
+            "eta": body["eta"],
+            "expires": body["expires"],
+        }
+        properties = {"correlation_id": task_id, "reply_to": reply_to or ""}
+        return task_message({}, properties, body, sent_event if create_sent_event else None)
+
+    def _repr(self, value: Any, longest: int) -> str:
+        return saferepr(value, longest, self.app.conf.task_repr_maxlevels or sys.maxsize)
+
+    @property
+    def create_task_message(self) -> Callable[..., task_message]:
+        """What makes messages of the protocol that ``task_protocol`` says."""
+        return self.as_task_v1 if self.app.conf.task_protocol == 1 else self.as_task_v2
+
+    def send_task_message(
+        self, producer: Any, name: str, message: task_message, **options: Any
+    ) -> Any:
+        """Publish a message with a producer of kombu's, as Celery does: for queues of the broker
+        that real Celery workers consume from. See `celery.app.sending.send_task_message`."""
+        return send_task_message(self, producer, name, message, **options)
 
     def instant(self, when: Any, now: float) -> float | None:
         """An ``eta`` or ``expires`` (seconds from now, datetime, ISO text) as epoch seconds."""
@@ -313,11 +486,32 @@ class AMQP:
         return publish(self.app, name, args, kwargs, options)
 
 
+def _arguments(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    args, kwargs = args or (), kwargs or {}
+    if not isinstance(args, (list, tuple)):
+        raise TypeError("task args must be a list or tuple")
+    if not isinstance(kwargs, Mapping):
+        raise TypeError("task keyword arguments must be a mapping")
+    return args, kwargs
+
+
+def _in_range(seconds: float | None, what: str) -> None:
+    if seconds is not None and seconds < INT_MIN:
+        raise ValueError(f"{what} is out of range: {seconds!r}")
+
+
 AMQP.header_options = frozenset(inspect.signature(AMQP.as_task_v2).parameters)
 
 
 def _iso(now: datetime.datetime, when: Any) -> str | None:
     """An instant as text; a number is seconds from ``now``."""
     if isinstance(when, (int, float)):
-        when = now + datetime.timedelta(seconds=when)
+        # In UTC: a zone's clock may be changed in between.
+        utc = now.astimezone(datetime.timezone.utc) + datetime.timedelta(seconds=when)
+        when = utc.astimezone(now.tzinfo)
     return when.isoformat() if when is not None else None
+
+
+def utf8dict(d: Mapping[Any, Any], encoding: str = "utf-8") -> dict[str, Any]:
+    """A mapping with text keys, where some may be bytes."""
+    return {key.decode(encoding) if isinstance(key, bytes) else key: d[key] for key in d}

@@ -12,16 +12,6 @@ NOT_CUSTOM = frozenset({"argsrepr", "kwargsrepr", "lang", "task"})
 """What a message has beside the attributes of `Context` and is no header of the user."""
 
 
-class _TextOf:
-    """The text of the arguments, made when somebody asks and the message did not bring it."""
-
-    def __init__(self, attribute: str) -> None:
-        self.attribute = attribute
-
-    def __get__(self, context: Any, owner: type) -> Any:
-        return self if context is None else saferepr(getattr(context, self.attribute))
-
-
 class Context:
     """``task.request``. Custom headers of the message are attributes too, beside ``headers``."""
 
@@ -30,7 +20,6 @@ class Context:
     _children: list[Any] | None = None
     _protected = 0
     args: Any = None
-    argsrepr = _TextOf("args")
     callbacks: Any = None
     called_directly = True
     chain: Any = None
@@ -48,7 +37,6 @@ class Context:
     ignore_result = False
     is_eager = False
     kwargs: Any = None
-    kwargsrepr = _TextOf("kwargs")
     logfile: str | None = None
     loglevel: Any = None
     origin: str | None = None
@@ -78,8 +66,18 @@ class Context:
         return custom or None
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Set attributes from a mapping or from keywords."""
-        vars(self).update(*args, **kwargs)
+        """Set attributes from a mapping or from keywords. ``timelimit`` is the pair of limits."""
+        changes = dict(*args, **kwargs)
+        if "timelimit" in changes:
+            hard, soft = changes["timelimit"] or (None, None)
+            changes = {"time_limit": hard, "soft_time_limit": soft, **changes}
+        vars(self).update(changes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("argsrepr", "kwargsrepr"):
+            # Made when somebody asks and the message did not bring it.
+            return saferepr(getattr(self, name.removesuffix("repr")))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def clear(self) -> None:
         """Forget every attribute that was set."""
@@ -102,7 +100,12 @@ class Context:
     def as_execution_options(self) -> dict[str, Any]:
         """Options for ``apply_async`` with which the task would run like this again."""
         limit, soft_limit = self.timelimit or (None, None)
+        stamps = self.stamps or {}
+        declared = {name: stamps[name] for name in self.stamped_headers or () if name in stamps}
+        if self.stamped_headers is not None:
+            declared["stamped_headers"] = self.stamped_headers
         return {
+            **declared,
             "task_id": self.id,
             "root_id": self.root_id,
             "parent_id": self.parent_id,

@@ -89,7 +89,7 @@ def _message(
     options = router.route(options, route_name, args, kwargs, task)
     queue, exchange, routing_key = _destination(amqp, options)
     errbacks = maybe_list(options.get("link_error")) or []
-    headers, properties, body, _ = amqp.create_task_message(
+    headers, properties, body, _ = amqp.as_task_v2(
         options.get("task_id") or uuid(),
         name,
         args,
@@ -97,7 +97,11 @@ def _message(
         callbacks=links or None,
         errbacks=errbacks or None,
         chain=chain[::-1] if chain else None,
-        **{key: value for key, value in options.items() if key not in ("task_id", "chain")},
+        **{
+            "argsrepr": "",  # made below, if anybody looks
+            "kwargsrepr": "",
+            **{key: value for key, value in options.items() if key not in ("task_id", "chain")},
+        },
     )
     headers.update(options.get("headers") or {})
     meant = amqp.header_options | MEANT_FOR_US

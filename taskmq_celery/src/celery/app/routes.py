@@ -15,11 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import QueueNotFound
-from celery.utils.functional import maybe_list
+from celery.local import maybe_evaluate
 from celery.utils.imports import symbol_by_name
 
 if TYPE_CHECKING:
     from .amqp import Queues
+
+PLACES = ("exchange", "routing_key")
+"""Options that say where a message goes, as ``queue`` does."""
 
 __all__ = ("MapRoute", "Router", "expand_router_string", "prepare")
 
@@ -59,7 +62,7 @@ class Router:
         app: Any = None,
     ) -> None:
         self.routes = prepare(routes)
-        self.queues = queues
+        self.queues: Any = {} if queues is None else queues
         self.create_missing = create_missing
         self.app = app
 
@@ -80,23 +83,45 @@ class Router:
             routed = self.query_router_for(name, args, kwargs, found, task_type)
             given = {key: value for key, value in found.items() if value is not None}
             found = {**found, **routed, **given}
+        if self.app is not None and not any(found.get(key) for key in ("queue", *PLACES)):
+            found["queue"] = self.app.conf.task_default_queue
         return self.expand_destination(found)
 
     def query_router_for(
         self, name: str, args: Any, kwargs: Any, options: Any, task_type: Any
     ) -> dict[str, Any]:
         """What the first route that answers says."""
+        return self.lookup_route(name, args, kwargs, options, task_type) or {}
+
+    def lookup_route(
+        self,
+        name: str,
+        args: Any = None,
+        kwargs: Any = None,
+        options: Any = None,
+        task_type: Any = None,
+    ) -> dict[str, Any] | None:
+        """What the first route that answers says; ``None`` if none does."""
         for router in self.routes:
-            answer = router(name, args, kwargs or {}, options, task=task_type)
+            answer = self.query_router(router, name, args, kwargs or {}, options, task_type)
             if answer is not None:
                 return _as_options(answer)
-        return {}
+        return None
+
+    def query_router(
+        self, router: Any, task: str, args: Any, kwargs: Any, options: Any, task_type: Any
+    ) -> Any:
+        """What one router says: a function, or an object with ``route_for_task``."""
+        router = maybe_evaluate(router)
+        if hasattr(router, "route_for_task"):  # as routers were before Celery 4
+            return router.route_for_task(task, args, kwargs)
+        return router(task, args, kwargs, options, task=task_type)
 
     def expand_destination(self, route: Any) -> dict[str, Any]:
         """A route with its queue as a kombu queue, and what that queue was declared with."""
         found = _as_options(route)
         queue = found.pop("queue", None)
-        if not queue or self.queues is None:
+        if not queue:
             return found
         if isinstance(queue, str):
             try:
@@ -115,11 +140,9 @@ def _as_options(route: Any) -> dict[str, Any]:
 
 
 def expand_router_string(router: Any) -> Any:
-    """A router from its name; an object's ``route_for_task`` counts as the function."""
+    """A router from its name; of a class, an instance."""
     found = symbol_by_name(router)
-    if isinstance(found, type):
-        found = found()
-    return getattr(found, "route_for_task", found)
+    return found() if isinstance(found, type) else found
 
 
 def prepare(routes: Any) -> list[Any]:
@@ -130,7 +153,9 @@ def prepare(routes: Any) -> list[Any]:
         return [MapRoute(routes)]
     if _are_pairs(routes):
         return [MapRoute(routes)]
-    return [_prepared(each) for each in maybe_list(routes)]
+    if not isinstance(routes, (list, tuple)):
+        return [_prepared(routes)]
+    return [_prepared(each) for each in routes]
 
 
 def _are_pairs(routes: Any) -> bool:
