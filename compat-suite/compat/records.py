@@ -12,6 +12,7 @@ from .expectations import DIFFERS_BY_DESIGN, NOT_YET, PRIVATE_INTERNALS
 from .places import HISTORY, RESULTS
 from .results import Run
 from .verdict import Verdict, per_file
+from .work import CHANGED
 
 KINDS = (DIFFERS_BY_DESIGN, PRIVATE_INTERNALS, NOT_YET)
 """Of what passes on the real Celery and not on the shim."""
@@ -96,7 +97,10 @@ def read_history() -> list[dict[str, Any]]:
 
 
 def extend_history(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Add what has been measured since; a point is a suite's totals at one commit."""
+    """Add what has been measured since; a point is a suite's totals at one commit.
+
+    What was measured with changes that are in no commit is nobody's to repeat.
+    """
     points = read_history()
     known = {(each["suite"], each["pair"], each["measured_at"]) for each in points}
     points += [
@@ -111,6 +115,7 @@ def extend_history(records: Sequence[Record]) -> list[dict[str, Any]]:
         }
         for each in records
         if (each.suite, each.pair, each.measured_at) not in known
+        and not each.revision.endswith(CHANGED)
     ]
     lines = ",\n".join(f" {json.dumps(point)}" for point in points)
     HISTORY.write_text(f"[\n{lines}\n]\n")

@@ -32,6 +32,8 @@ FOREIGN = ("CELERY", "COMPAT_", "DJANGO", "NEW_RELIC", "PG", "PYTEST", "PYTHON",
 PATIENCE = 10.0
 """A test may take so many times the seconds that it takes on the real Celery."""
 LEAST_SECONDS = 30.0
+CHANGED = "+"
+"""Behind a commit: there were changes that are not in it."""
 REDIS = "{redis}"
 """In a suite's variables: a Redis of its own."""
 
@@ -80,7 +82,7 @@ def last_run(suite: str, pair: str, environment: Environment) -> Run | None:
 def revision() -> str:
     """The commit of this checkout, with a + where something is not committed."""
     commit = git("rev-parse", "--short=9", "HEAD")
-    return commit + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    return commit + (CHANGED if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def git(*arguments: str) -> str:

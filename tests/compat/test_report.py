@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,10 @@ def test_a_measurement_is_one_point_of_the_history(record: Record) -> None:
     records.extend_history([record])
     (point,) = read_history()
     assert (point["shim"], point["celery"], point["collected"]) == (1, 3, 4)
+
+
+def test_what_is_in_no_commit_is_no_point_of_the_history(record: Record) -> None:
+    assert records.extend_history([replace(record, revision="abc+")]) == []
 
 
 def test_what_was_not_measured_again_stays(record: Record) -> None:
