@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests import services
+from tests.servers import fresh_name
 
 from taskmq.testing.conformance import Case, cases
 from taskmq.transports.amqp.broker import Broker
@@ -23,8 +24,9 @@ CAPABILITIES = capabilities_of(
 @pytest.fixture(scope="module")
 def vhost_url(rabbitmq_server: services.RabbitMQ) -> Iterator[str]:
     """One virtual host for all cases, each with a namespace of its own, which goes by itself."""
-    yield rabbitmq_server.create_vhost("conformance")
-    rabbitmq_server.delete_vhost("conformance")
+    name = fresh_name()  # the server is that of other processes too
+    yield rabbitmq_server.create_vhost(name)
+    rabbitmq_server.delete_vhost(name)
 
 
 @pytest.mark.parametrize("case", cases(CAPABILITIES), ids=str)

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import services
 from tests.property.workflow_graphs import Ended, Graph, Interpreter, Shape, build, define
+from tests.servers import fresh_name
 
 from taskmq import App, Config
 from taskmq.errors import ResultError
@@ -134,8 +135,9 @@ def outcome(run: WorkflowRun) -> Any:
 
 @pytest.fixture(scope="module")
 def broker_url(rabbitmq_server: services.RabbitMQ) -> Iterator[str]:
-    yield rabbitmq_server.create_vhost("dags")
-    rabbitmq_server.delete_vhost("dags")
+    name = fresh_name()
+    yield rabbitmq_server.create_vhost(name)
+    rabbitmq_server.delete_vhost(name)
 
 
 @pytest.mark.parametrize("store", STORES)
