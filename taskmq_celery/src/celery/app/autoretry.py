@@ -32,7 +32,8 @@ def add_autoretry_behaviour(task: Task, **options: Any) -> None:
         return
     excepted = (Ignore, Retry, *option("dont_autoretry_for", ()))
     retry_kwargs = dict(option("retry_kwargs", {}))
-    factor = int(option("retry_backoff", False))
+    backoff = option("retry_backoff", False)
+    factor = int(max(1.0, float(backoff))) if backoff else 0
     longest = int(option("retry_backoff_max", 600))
     jitter = option("retry_jitter", True)
     original = task.run

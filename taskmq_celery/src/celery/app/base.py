@@ -437,8 +437,8 @@ class Celery(Configured, Connected):
             request = parent.request
             root_id = root_id or request.root_id or request.id
             parent_id = parent_id or request.id
-            if self.conf.task_inherit_parent_priority:
-                options.setdefault("priority", request.delivery_info.get("priority"))
+            if self.conf.task_inherit_parent_priority and options.get("priority") is None:
+                options["priority"] = request.delivery_info.get("priority")
         self.backend  # noqa: B018  # a wrong setting is told of before anything is stored
         sent = self.amqp.publish(
             name,

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from celery.exceptions import InvalidTaskError, NotRegistered
 
+from .autoretry import add_autoretry_behaviour
+
 __all__ = ("TaskRegistry",)
 
 
@@ -31,6 +33,7 @@ class TaskRegistry(dict[str, Any]):
             )
         task = task() if inspect.isclass(task) else task
         self[task.name] = task
+        add_autoretry_behaviour(task)
         if self.on_register is not None:
             self.on_register(task)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -20,7 +21,7 @@ from celery.utils.functional import head_from_fun
 from celery.utils.nodenames import gethostname
 from celery.utils.threads import LocalStack
 
-from .annotations import resolve_all
+from .annotations import resolve_all as resolve_all_annotations
 from .context import Context
 from .utils import appstr
 
@@ -31,6 +32,18 @@ if TYPE_CHECKING:
     from .base import Celery
 
 __all__ = ("Context", "Task")
+
+X_DEATH_HEADERS = frozenset(
+    {
+        "x-death",
+        *(
+            f"x-{which}-death-{what}"
+            for which in ("first", "last")
+            for what in ("exchange", "queue", "reason")
+        ),
+    }
+)
+"""What RabbitMQ writes into a message that it has dead-lettered."""
 
 EXEC_OPTIONS = (
     *("queue", "routing_key", "exchange", "priority", "expires", "serializer", "delivery_mode"),
@@ -142,7 +155,7 @@ class Task:
         """Apply what ``task_annotations`` says of this task. ``"@name"`` wraps a method."""
         if cls.name is None:
             return
-        for annotation in resolve_all(cls._app.annotations, cls):
+        for annotation in resolve_all_annotations(cls._app.annotations, cls):
             for attribute, value in annotation.items():
                 if attribute.startswith("@"):
                     cls.add_around(attribute[1:], value)
@@ -305,6 +318,9 @@ class Task:
             )
             return done
         options = {**self._get_exec_options(), **options}
+        soft, hard = options.get("soft_time_limit"), options.get("time_limit")
+        if soft and hard and soft > hard:
+            raise ValueError("soft_time_limit must be less than or equal to time_limit")
         return app.send_task(
             self.name,
             args,
@@ -332,15 +348,14 @@ class Task:
 
     def _as_sent(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> tuple[Any, Any]:
         """Arguments as a worker would get them: what cannot be sent fails in eager mode too."""
-        serializer = options.get("serializer") or self.app.conf.task_serializer
+        serializer = options.get("serializer") or self.serializer or "json"
         kind, encoding, data = dumps((args, kwargs), serializer)
         received = loads(data, kind, encoding, accept=[kind])
         return received[0], received[1]
 
     def _get_exec_options(self) -> dict[str, Any]:
         if self._exec_options is None:
-            found = {name: getattr(self, name, None) for name in EXEC_OPTIONS}
-            self._exec_options = {name: value for name, value in found.items() if value is not None}
+            self._exec_options = {name: getattr(self, name, None) for name in EXEC_OPTIONS}
         return self._exec_options
 
     def shadow_name(self, args: Any, kwargs: Any, options: Any) -> str | None:
@@ -396,6 +411,13 @@ class Task:
     def _eager_request(
         self, task_id: str, args: Any, kwargs: Any, options: dict[str, Any]
     ) -> dict[str, Any]:
+        caller = _task_stack.top
+        within = {} if caller is None else {"parent_id": caller.request.id}
+        if caller is not None and caller.request.root_id:
+            within["root_id"] = caller.request.root_id
+        limits = [
+            options.get(name) or getattr(self, name) for name in ("time_limit", "soft_time_limit")
+        ]
         return {
             "id": task_id,
             "task": self.name,
@@ -405,8 +427,9 @@ class Task:
             "called_directly": False,
             "ignore_result": options.get("ignore_result", self.ignore_result),
             "hostname": gethostname(),
-            "root_id": options.get("root_id") or task_id,
-            "parent_id": options.get("parent_id"),
+            "root_id": options.get("root_id") or within.get("root_id") or task_id,
+            "parent_id": options.get("parent_id") or within.get("parent_id"),
+            **({"timelimit": limits} if any(limits) else {}),
             "delivery_info": {
                 "is_eager": True,
                 "exchange": options.get("exchange"),
@@ -481,7 +504,16 @@ class Task:
         request = self.request if request is None else request
         options = {**request.as_execution_options(), **extra_options}
         options["ignore_result"] = request.ignore_result
+        if options.get("headers"):
+            # RabbitMQ would take the retry for a message that goes round in circles.
+            options["headers"] = {
+                name: value
+                for name, value in options["headers"].items()
+                if name not in X_DEATH_HEADERS
+            }
         info = request.delivery_info or {}
+        if info.get("priority") is not None:
+            options.setdefault("priority", info["priority"])
         if queue:
             options["queue"] = queue
         elif info.get("exchange"):
@@ -489,11 +521,29 @@ class Task:
             options.setdefault("routing_key", info.get("routing_key"))
         elif info.get("routing_key"):
             options.setdefault("queue", info["routing_key"])
-        return self.signature(
-            request.args if args is None else args,
-            request.kwargs if kwargs is None else kwargs,
-            **options,
-        )
+        args, kwargs = self._arguments_of_retry(request, args, kwargs)
+        return self.signature(args, kwargs, **options)
+
+    def _arguments_of_retry(self, request: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments of another run: those given, else those of this one. No parameter gets
+        its value from both."""
+        if (args is None) == (kwargs is None):
+            return (request.args, request.kwargs) if args is None else (args, kwargs)
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        try:
+            taken = inspect.signature(self.run).parameters.values()
+        except (TypeError, ValueError):  # nobody can know
+            taken = ()  # type: ignore[assignment]  # as empty
+        positional = [one for one in taken if one.kind in kinds]
+        if kwargs is None:
+            filled = {one.name for one in positional[: len(args)] if one.kind == kinds[1]}
+            kwargs = {name: v for name, v in (request.kwargs or {}).items() if name not in filled}
+            return args, kwargs
+        before, left = list(request.args or ()), dict(kwargs)
+        for index, one in enumerate(positional[: len(before)]):
+            if one.kind == kinds[1] and one.name in left:
+                before[index] = left.pop(one.name)
+        return tuple(before), left
 
     subtask_from_request = signature_from_request
 
