@@ -327,7 +327,12 @@ class AsyncResult(ResultBase):
     @property
     def children(self) -> list[Any] | None:
         """Results of the tasks that it called; ``None`` while that is not known."""
-        found: list[Any] | None = self._get_task_meta().get("children")
+        meta = self._get_task_meta()
+        found: list[Any] | None = meta.get("children")
+        apart = hasattr(type(self.backend), "keep_children")
+        if found is None and apart and meta.get("status") in states.READY_STATES:
+            children = self.backend.get_children(self.id)
+            found = meta["children"] = [result_from_tuple(one, self.app) for one in children]
         return found
 
     @property

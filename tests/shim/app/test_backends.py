@@ -531,6 +531,30 @@ def test_callbacks_are_called_while_somebody_waits(make_app: MakeApp, work: Any)
     assert called == [1]
 
 
+def test_children_are_known_in_the_engines_own_store(make_app: MakeApp, work: Any) -> None:
+    app = make_app()
+
+    @app.task
+    def child() -> None:
+        pass
+
+    @app.task
+    def parent(fails: bool) -> None:
+        child.delay()
+        if fails:
+            raise Odd(1)
+
+    results = [parent.delay(False), parent.delay(True)]
+    work(app)
+    for result in results:
+        again = app.AsyncResult(result.id)
+        assert again.ready()
+        assert [each.state for each in again.children] == ["SUCCESS"]
+    assert app.AsyncResult(results[0].children[0].id).children == []
+    with pytest.raises(Odd):
+        list(results[1].collect())
+
+
 def test_a_result_survives_pickling(app: Any) -> None:
     app.set_current()
     result = pickle.loads(  # noqa: S301  # made here

@@ -162,6 +162,8 @@ class TraceInfo:
         exc, trace = self.retval, self.retval.__traceback__
         try:
             einfo = ExceptionInfo((type(exc), exc, trace))
+            if req.get("_children") and not _records(task, req, errors=True):
+                _keep_children(task, req)
             if _records(task, req, errors=True):
                 _record(
                     task,
@@ -221,6 +223,12 @@ def _records(task: Any, req: Any, *, errors: bool = False) -> bool:
     if req.ignore_result and not (errors and task.store_errors_even_if_ignored):
         return False
     return bool(getattr(task.backend, "written_by_worker", False))
+
+
+def _keep_children(task: Any, req: Any) -> None:
+    """Let the engine's record tell of the tasks that this one has called."""
+    if not (req.called_directly or req.is_eager) and hasattr(task.backend, "keep_children"):
+        _record(task, "keep_children", req.id, req)
 
 
 def _record(task: Any, method: str, *args: Any, **kwargs: Any) -> None:
@@ -393,6 +401,8 @@ class _Tracer:
                 check(retval)
             if _records(task, context):
                 _record(task, "mark_as_done", uuid, retval, context)
+            elif context.get("_children"):
+                _keep_children(task, context)
             follow_up(self.app, context, retval)
         except Reject as exc:
             outcome = self.outcome_type(REJECTED, exc)

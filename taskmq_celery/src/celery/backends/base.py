@@ -153,7 +153,7 @@ def _create_fake_task_request(
 
 
 def _is_request_ignore_result(request: Any) -> bool:
-    return False if request is None else bool(request.ignore_result)
+    return bool(getattr(request, "ignore_result", False))
 
 
 class Backend:

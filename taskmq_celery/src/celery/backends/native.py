@@ -20,7 +20,8 @@ from .base import BaseBackend
 
 __all__ = ("NativeBackend",)
 
-TASK, GROUP = "celery.state", "celery.group"
+TASK, GROUP, CHILDREN = "celery.state", "celery.group", "celery.children"
+"""Kinds of notes."""
 
 
 class NativeBackend(BaseBackend):
@@ -55,6 +56,17 @@ class NativeBackend(BaseBackend):
         if meta is None:
             raise TimeoutError("The operation timed out.")
         return meta
+
+    def keep_children(self, task_id: str, request: Any) -> None:
+        """Note which tasks a task has called; the tracer does, for a task that has called any."""
+        children = self.encode(self.current_task_children(request))
+        with properly_configured():
+            notes.write(self.app, CHILDREN, task_id, children)
+
+    def get_children(self, task_id: str) -> Any:
+        with properly_configured():
+            noted = notes.read(self.app, CHILDREN, task_id)
+        return [] if noted is None else self.decode(noted)
 
     # -- callbacks ---------------------------------------------------------------------------
 
@@ -118,6 +130,7 @@ class NativeBackend(BaseBackend):
         with properly_configured():
             results.forget(self.app, task_id)
             notes.delete(self.app, TASK, task_id)
+            notes.delete(self.app, CHILDREN, task_id)
 
     def _store_result(
         self,
