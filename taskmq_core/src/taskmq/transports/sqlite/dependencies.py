@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -45,22 +45,26 @@ def any_nodes(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute(SQL["any_nodes"]).fetchone()[0])
 
 
-def feed(connection: sqlite3.Connection, results: Results, now: float) -> list[Readied]:
-    """Jobs have succeeded: hand their results over, and queue what waited for nothing else, which
-    is named."""
+def feed(
+    connection: sqlite3.Connection, results: Results, unkept: Collection[str], now: float
+) -> list[Readied]:
+    """Jobs have succeeded: hand their results over (those that are ``unkept`` have to be stored for
+    that), and queue what waited for nothing else, which is named."""
     readied: list[Readied] = []
     while results and any_edges(connection):
         parents = [row[0] for row in connection.execute(SQL["parents"], (json_of(results),))]
         if not parents:
             break
-        handed = [(id, r.codec, r.data) for id in parents if (r := results[id]) is not None]
-        connection.executemany(ENQUEUE["insert_input"], handed)
+        if unkept:
+            wanted = [id for id in parents if id in unkept]
+            handed = [(id, r.codec, r.data) for id in wanted if (r := results[id]) is not None]
+            connection.executemany(ENQUEUE["insert_input"], handed)
         children = count_down(connection, connection.execute(SQL["meet"], (json_of(parents),)))
         if not any_nodes(connection):
             return readied + _queue_met(connection, children, now)
         values = {"now": now, "seqs": json_of_numbers(children)}
         unneeded = connection.execute(SQL["skip_unneeded"], values).fetchall()
-        results = _forward(connection, children, results, now)
+        results, unkept = _forward(connection, children, results, now)
         readied += _queue_met(connection, children, now)
         readied += spread(connection, [job_id for (job_id,) in unneeded], now)
     return readied
@@ -97,7 +101,7 @@ def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> 
             succeeded[job_id] = None if codec is None else Payload(codec, data)
         elif state in TERMINAL:
             lost.append(job_id)
-    return feed(connection, succeeded, now) + spread(connection, lost, now)
+    return feed(connection, succeeded, (), now) + spread(connection, lost, now)
 
 
 def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:
@@ -162,11 +166,12 @@ def _queue_met(
 
 def _forward(
     connection: sqlite3.Connection, children: Iterable[int], results: Results, now: float
-) -> Results:
-    """Of these jobs, those that have delegated succeed with what they were handed; that."""
+) -> tuple[Results, set[str]]:
+    """Of these jobs, those that have delegated succeed with what they were handed; that, and which
+    of them do not keep it."""
     found = connection.execute(SQL["delegates"], (json_of_numbers(children),)).fetchall()
     if not found:
-        return {}
+        return {}, set()
     seqs = [seq for seq, *_ in found]
     connection.execute(SQL["forward"], {"now": now, "seqs": json_of_numbers(seqs)})
     connection.execute(SETTLE["drop_envelopes"], (json_of_numbers(seqs),))
@@ -180,4 +185,5 @@ def _forward(
     forgotten = [seq for seq, _, _, result_ttl, _ in found if result_ttl <= 0]
     if forgotten:
         connection.execute(SETTLE["delete"], (json_of_numbers(forgotten),))
-    return {job_id: results[to] for _, job_id, _, _, to in found}
+    forwarded = {job_id: results[to] for _, job_id, _, _, to in found}
+    return forwarded, {job_id for _, job_id, keep, ttl, _ in found if not keep or ttl <= 0}

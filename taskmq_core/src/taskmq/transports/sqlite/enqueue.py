@@ -145,14 +145,17 @@ def _enqueue_linked(
         stored = look_up(connection, names)
         nodes = link(_envelopes(new), stored)  # again: it may wait for one that was dropped
     places = _insert(connection, new.values(), nodes, now)
-    fair.enter(connection, _placed(places, new))
-    in_turns = fair.any_lines(connection)
-    gates.place(connection, _placed(places, new), now, in_turns=in_turns)
+    placed = list(_placed(places, new))
+    in_turns = fair.any_lines(connection) or any(envelope.fair for _, envelope in placed)
+    if in_turns:
+        fair.enter(connection, placed)
+    if any(envelope.limits for _, envelope in placed):
+        gates.place(connection, placed, now, in_turns=in_turns)
     connection.executemany(
         SQL["insert_key"],
         [(e.key, e.id, fingerprint(e), now + e.key_ttl) for e in _envelopes(new) if e.key],
     )
-    insert_links(connection, list(_placed(places, new)), nodes, stored)
+    insert_links(connection, placed, nodes, stored)
     return answers
 
 

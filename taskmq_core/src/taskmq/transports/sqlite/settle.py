@@ -115,7 +115,10 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
         if ack.spawn:
             readied += workflows.spawn(connection, ack.delivery.job_id, ack.spawn, now)
     results = {ack.delivery.job_id: ack.result for ack, *_ in acked}
-    readied += dependencies.feed(connection, results, now)
+    unkept = {
+        a.delivery.job_id for a, _, keep, result_ttl, _ in acked if not keep or result_ttl <= 0
+    }
+    readied += dependencies.feed(connection, results, unkept, now)
     forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
     if forgotten:
         connection.execute(SQL["delete"], (json_of_numbers(forgotten),))

@@ -102,7 +102,8 @@ CREATE TABLE edges (
 
 CREATE INDEX edges_by_child ON edges (child, parent);
 
--- What a parent handed over: one copy, for all of its edges and as long as there is one.
+-- What a parent handed over and does not keep itself: one copy, for all of its edges and as long as
+-- there is one. Where its result is kept that is read, and comes here when the job is deleted.
 CREATE TABLE inputs (
     parent TEXT PRIMARY KEY,
     codec TEXT NOT NULL,
@@ -213,6 +214,9 @@ CREATE TABLE documents (
 -- Nothing that belongs to a job outlives it, whatever deletes it.
 CREATE TRIGGER jobs_delete AFTER DELETE ON jobs
 BEGIN
+    INSERT OR IGNORE INTO inputs (parent, codec, data)
+    SELECT old.id, codec, data FROM results
+    WHERE seq = old.seq AND EXISTS (SELECT 1 FROM edges WHERE parent = old.id AND met = 1);
     DELETE FROM envelopes WHERE seq = old.seq;
     DELETE FROM results WHERE seq = old.seq;
     DELETE FROM edges WHERE child = old.seq;

@@ -76,10 +76,14 @@ WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: inputs
 -- What was handed over to these jobs.
-SELECT edges.child, edges.parent, inputs.codec, inputs.data
+SELECT edges.child, edges.parent,
+    coalesce(inputs.codec, results.codec), coalesce(inputs.data, results.data)
 FROM json_each(?) AS wanted
 JOIN edges ON edges.child = wanted.value AND edges.met = 1
-JOIN inputs ON inputs.parent = edges.parent;
+LEFT JOIN jobs ON jobs.id = edges.parent
+LEFT JOIN results ON results.seq = jobs.seq
+LEFT JOIN inputs ON results.seq IS NULL AND inputs.parent = edges.parent
+WHERE coalesce(inputs.codec, results.codec) IS NOT NULL;
 
 -- name: losses
 -- How those ended that these jobs waited for, and that did not succeed.
