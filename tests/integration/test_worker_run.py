@@ -88,6 +88,17 @@ def test_run_until_idle_with_a_clock_that_stands_still(pool: str) -> None:
     assert later.state == JobState.SUCCEEDED
 
 
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_run_until_idle_sees_to_what_nobody_else_would(pool: str) -> None:
+    """A job of a queue that this worker does not serve has expired; nothing else is there."""
+    clock = FakeClock()
+    app = App(Config(transport="memory://", pool=pool), clock=clock)
+    result = app.task(queue="elsewhere", name="echo")(print).submit(expires=5)
+    clock.advance(5)
+    Worker(app, queues=["default"]).run_until_idle(DEADLINE)
+    assert result.state is JobState.EXPIRED
+
+
 def test_run_until_idle_gives_up_after_its_timeout() -> None:
     app, release = App(Config(transport="memory://")), threading.Event()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from taskmq import App, Config, ConfigError, current_task
+from taskmq.builtin import COLLECT, MAP
 from taskmq.errors import JobSkipped, PayloadUnavailable, RemoteError
 from taskmq.ids import origin_of
 from taskmq.payloads import FilePayloadStore
@@ -292,3 +293,9 @@ def test_the_ids_of_what_is_added_name_the_node(app: App) -> None:
         "grow",
     }
     assert max(map(len, added)) == 53
+
+
+def test_what_every_app_has_outlives_many_workers() -> None:
+    """Maps and collections run no code of the user's."""
+    app = App(Config(transport="memory://"))
+    assert {app.tasks[name].policy.max_deliveries for name in (COLLECT, MAP)} == {20}

@@ -53,6 +53,7 @@ def test_a_policy_is_given_to_the_decorator(app: App) -> None:
 
     assert pay.name == "shop.pay"
     assert (pay.policy.queue, pay.policy.priority, pay.policy.timeout) == ("email", 5, 3)
+    assert (pay.queue, pay.priority, pay.timeout, pay.max_deliveries) == ("email", 5, 3, 5)
     envelope = envelope_of(pay.delay())
     assert (envelope.queue, envelope.priority, envelope.timeout) == ("email", 5, 3)
 

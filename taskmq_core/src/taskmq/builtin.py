@@ -11,6 +11,7 @@ from .call import Call, Replacement
 from .context import current_task
 from .envelope import Dependency
 from .ids import new_id, offspring_id
+from .policy import TaskPolicy
 from .tasks import FunctionTask
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ __all__ = ["COLLECT", "MAP", "builtin_tasks"]
 
 MAP = "taskmq.map"
 COLLECT = "taskmq.collect"
+MAX_DELIVERIES = 20
+"""They run no code of the user's: what ends their worker is mostly a job beside them."""
 
 
 def builtin_tasks(app: App) -> list[FunctionTask[..., Any]]:
     """Those of one app."""
+    policy = TaskPolicy(max_deliveries=MAX_DELIVERIES)
     tasks: list[FunctionTask[..., Any]] = [
-        FunctionTask(map_items, name=MAP),
-        FunctionTask(collect, name=COLLECT),
+        FunctionTask(map_items, name=MAP, policy=policy),
+        FunctionTask(collect, name=COLLECT, policy=policy),
     ]
     for task in tasks:
         task.bind(app)

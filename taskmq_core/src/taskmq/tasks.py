@@ -59,6 +59,7 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
+POLICY = tuple(TaskPolicy.__dataclass_fields__)
 HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "after_return")
 
 
@@ -97,9 +98,7 @@ class Task(Generic[P, R]):
     def __init__(self) -> None:
         if not self.name:
             self.name = task_name(type(self))
-        self.policy = TaskPolicy(
-            **{field: getattr(self, field) for field in TaskPolicy.__dataclass_fields__}
-        )
+        self.policy = TaskPolicy(**{name: getattr(self, name) for name in POLICY})
         self._app: App | None = None
 
     # -- what a subclass writes ------------------------------------------------------------
@@ -328,6 +327,7 @@ class FunctionTask(Task[P, R]):
             raise ConfigError(f"@task wants a function, got {given!r}")
         self.name = name or task_name(function)
         self.policy = policy or TaskPolicy()
+        vars(self).update({name: getattr(self.policy, name) for name in POLICY})
         self._app = None
         self.__doc__ = function.__doc__
         self.__wrapped__ = function

@@ -275,7 +275,9 @@ class Loop:
             return self._leave_at is not None and self._monotonic() >= self._leave_at
         if self._leave_at is not None:
             return True
-        return until_idle and not self._look and not self._fetcher.resume_at
+        if not until_idle or self._look or self._fetcher.resume_at:
+            return False
+        return self._maintained_after >= 0  # what it sees to may be there to run
 
     # -- giving back -------------------------------------------------------------------------
 

@@ -82,8 +82,10 @@ class Worker:
     def run_until_idle(self, timeout: float | None = None) -> WorkerReport:
         """Run until nothing is ready and nothing runs here any more. For tests and batches.
 
-        Jobs that are due later are left alone: time passes only by itself, or by the clock that a
-        test moves. Raises ``TimeoutError`` after ``timeout`` (real) seconds, and as `run` does.
+        Housekeeping is done once at least: ended leases, expired and long parked jobs of any queue
+        are seen to. Jobs that are due later are left alone: time passes only by itself, or by the
+        clock that a test moves. Raises ``TimeoutError`` after ``timeout`` (real) seconds, and as
+        `run` does.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         return self._run(lambda loop: loop.run(until_idle=True, deadline=deadline))
