@@ -38,7 +38,7 @@ from taskmq.transport import (
 from taskmq.workflow import OnFailure, Workflow, WorkflowRun
 
 EXAMPLES = int(os.environ.get("WORKFLOW_EXAMPLES", "30"))
-BY_BROKER = max(1, EXAMPLES // 6)
+ON_SERVERS = BY_BROKER = max(1, EXAMPLES // 6)
 STORES = ("memory", "sqlite")
 LEASE = 30.0
 S = JobState
@@ -114,11 +114,14 @@ class Engine:
 
 @contextmanager
 def engine_on(store: str) -> Iterator[Engine]:
-    """On a new store; ``store`` is its name, or the URL of a broker before a new one."""
+    """On a new store; ``store`` is its name, or the URL of a broker before a new one, or that of a
+    server (a database is used again: what is in it has ended)."""
     with tempfile.TemporaryDirectory(prefix="taskmq-dags-") as folder:
         url = "memory://" if store == "memory" else f"sqlite:///{folder}/jobs.db"
-        if store not in STORES:
+        if store.startswith("amqp:"):
             url = f"{store}?namespace={new_id()}&queue_expires=20&state={url}"
+        elif store not in STORES:
+            url = f"{store}?namespace={new_id()}" if store.startswith("redis:") else store
         engine = Engine(url)
         try:
             yield engine
@@ -140,6 +143,17 @@ def broker_url(rabbitmq_server: services.RabbitMQ) -> Iterator[str]:
     rabbitmq_server.delete_vhost(name)
 
 
+@pytest.fixture(scope="module", params=["redis", "postgres"])
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "redis":
+        yield request.getfixturevalue("redis_server").url
+        return
+    server: services.Postgres = request.getfixturevalue("postgres_server")
+    name = f"dags_{os.getpid()}"  # several processes run tests
+    yield server.create_database(name)
+    server.drop_database(name)
+
+
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("on_failure", ["finish", "continue"])
 @settings(max_examples=EXAMPLES)
@@ -148,6 +162,15 @@ def test_random_graphs(
     store: str, on_failure: OnFailure, depth: int, width: int, seed: int
 ) -> None:
     compare(store, on_failure, depth, width, seed)
+
+
+@pytest.mark.parametrize("on_failure", ["finish", "continue"])
+@settings(max_examples=ON_SERVERS)
+@given(st.integers(1, 6), st.integers(1, 50), st.integers(0, 2**32))
+def test_random_graphs_on_servers(
+    server_url: str, on_failure: OnFailure, depth: int, width: int, seed: int
+) -> None:
+    compare(server_url, on_failure, depth, width, seed)
 
 
 @pytest.mark.parametrize("on_failure", ["finish", "continue"])
@@ -195,6 +218,14 @@ def check(
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
 def test_random_graphs_that_fail_fast(store: str, depth: int, width: int, seed: int) -> None:
     compare_failing_fast(store, depth, width, seed)
+
+
+@settings(max_examples=ON_SERVERS)
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
+def test_random_graphs_that_fail_fast_on_servers(
+    server_url: str, depth: int, width: int, seed: int
+) -> None:
+    compare_failing_fast(server_url, depth, width, seed)
 
 
 @settings(max_examples=BY_BROKER)
