@@ -200,7 +200,7 @@ def test_a_misspelled_setting_is_named_once_with_the_nearest(
 def test_secrets_are_hidden_from_people() -> None:
     conf = bare(broker="redis://me:secret@host/0", redis_password=MASKED, timezone="UTC").conf
     assert conf.humanize() == (
-        "broker_url: redis://me:**@host/0\nredis_password: ********\ntimezone: UTC"
+        "broker_url: redis://me:********@host/0\nredis_password: ********\ntimezone: UTC"
     )
 
 

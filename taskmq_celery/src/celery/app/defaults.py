@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 from taskmq_celery.settings import LOG_FORMAT, NEW_NAMES, SETTINGS, TASK_LOG_FORMAT
 
-__all__ = ("DEFAULTS", "DEFAULT_TASK_LOG_FMT", "SETTING_KEYS", "Option", "find", "flatten")
+__all__ = (
+    "DEFAULTS",
+    "DEFAULT_TASK_LOG_FMT",
+    "NAMESPACES",
+    "SETTING_KEYS",
+    "Option",
+    "find",
+    "flatten",
+)
 
 DEFAULT_POOL = "prefork"
 DEFAULT_ACCEPT_CONTENT = ("json",)
@@ -66,6 +74,23 @@ DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.
 OPTIONS = dict(flatten())
 _TO_OLD_KEY = {name: setting.old_name for name, setting in SETTINGS.items()}
 _TO_NEW_KEY = dict(NEW_NAMES)
+_OLD_DEFAULTS = {setting.old_name: setting.default for setting in SETTINGS.values()}
+_OLD_SETTING_KEYS = frozenset(_OLD_DEFAULTS)
+
+
+def _by_section() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, option in OPTIONS.items():
+        section, _, key = name.partition("_")
+        if not key or name in ("accept_content", "enable_utc"):
+            found[name] = option
+        else:
+            found.setdefault(section, {})[key] = option
+    return found
+
+
+NAMESPACES: dict[str, Any] = _by_section()
+"""Options by section and name: ``NAMESPACES["worker"]["pool"]``."""
 
 
 def find(name: str, namespace: str = "celery") -> searchresult:

@@ -15,11 +15,14 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from kombu.utils.imports import symbol_by_name
+
 from taskmq_celery.settings import NEW_NAMES, SETTINGS
 
 from .defaults import find, searchresult
+from .redact import MASK, sanitize_url
 
-__all__ = ("Settings", "appstr", "filter_hidden_settings")
+__all__ = ("Settings", "appstr", "bugreport", "filter_hidden_settings", "find_app", "sanitize_url")
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +162,11 @@ class Settings(MutableMapping[str, Any]):
 
     def __delitem__(self, name: str) -> None:
         del self._changes[self._name(name)]
+        self.touch()
+
+    def clear(self) -> None:
+        """Forget what was set here; the configuration source stays."""
+        self._changes.clear()
         self.touch()
 
     def touch(self) -> None:
@@ -339,7 +347,11 @@ class Settings(MutableMapping[str, Any]):
 
     def table(self, with_defaults: bool = False, censored: bool = True) -> dict[str, Any]:
         """The settings as a dict; passwords and keys are hidden."""
-        found = dict(self) if with_defaults else self.without_defaults()
+        if with_defaults:
+            found = dict(self)
+        else:
+            given = {name for defaults in self._extra_defaults for name in defaults}
+            found = {**{name: self[name] for name in given}, **self.without_defaults()}
         found = {name: value for name, value in found.items() if not name.startswith("_")}
         return filter_hidden_settings(found) if censored else found
 
@@ -360,21 +372,14 @@ def filter_hidden_settings(conf: Mapping[str, Any]) -> dict[str, Any]:
             return filter_hidden_settings(value)
         upper = name.upper()
         if any(word in upper for word in HIDDEN):
-            return "********"
-        if "BROKER_URL" in upper or upper.endswith(("RESULT_BACKEND", "CACHE_BACKEND")):
-            return _without_password(value)
+            return MASK
+        if ("BROKER" in upper and upper.endswith("URL")) or upper.endswith(
+            ("RESULT_BACKEND", "CACHE_BACKEND")
+        ):
+            return sanitize_url(value)
         return value
 
     return {name: masked(str(name), value) for name, value in conf.items()}
-
-
-def _without_password(url: Any) -> Any:
-    if not isinstance(url, str) or "@" not in url:
-        return url
-    head, _, tail = url.rpartition("@")
-    scheme, separator, login = head.partition("://")
-    user, colon, _ = login.partition(":")
-    return f"{scheme}{separator}{user}:**@{tail}" if colon else url
 
 
 def _old_key_to_new(key: str) -> str | None:
@@ -386,6 +391,17 @@ def _new_key_to_old(key: str) -> str | None:
     """The old name of a setting, from the new one."""
     setting = SETTINGS.get(key)
     return None if setting is None else setting.old_name
+
+
+def bugreport(app: Any) -> str:
+    """Versions and settings, for a report of a bug."""
+    report: str = symbol_by_name("celery.app.report:bugreport")(app)
+    return report
+
+
+def find_app(app: str, *args: Any, **kwargs: Any) -> Any:
+    """The app that the text after ``-A`` means: see `celery.app.lookup.find_app`."""
+    return symbol_by_name("celery.app.lookup:find_app")(app, *args, **kwargs)
 
 
 def appstr(app: Any) -> str:
