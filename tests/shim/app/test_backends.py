@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,12 @@ def test_what_is_no_backend_is_said_so(make_app: MakeApp) -> None:
         backends.by_name(os, app.loader)
     with pytest.raises(ImproperlyConfigured, match="'s3://bucket' is not there"):
         _ = make_app(backend="s3://bucket").backend
+
+
+@pytest.mark.skipif(find_spec("pymongo") is not None, reason="pymongo is installed")
+def test_a_driver_that_is_missing_is_said_so(make_app: MakeApp) -> None:
+    with pytest.raises(ImproperlyConfigured, match="install the pymongo library"):
+        _ = make_app(backend="mongodb://localhost/results").backend
 
 
 def test_the_engines_own_urls_mean_its_records(make_app: MakeApp) -> None:
