@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import tarfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from .client import Client
 
 STOP_SECONDS = 10.0
+# Between the call and the signal Docker's daemon and runtime take their time. Tests that restart a
+# broker just after they have published count on it.
+DELIVERY_SECONDS = 0.3
 WORKING_FOLDER = "/app"
 
 
@@ -127,6 +131,8 @@ class Container:
         self.machine.signal(_signal(signal))
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
+        """Ask it to end, and kill it if it has not within the time."""
+        time.sleep(DELIVERY_SECONDS)
         self.machine.stop(timeout)
 
     def restart(self, timeout: float = STOP_SECONDS) -> None:
