@@ -56,6 +56,18 @@ def parked_job_is_offered_again_after_its_delay(subject: Subject) -> None:
     near(subject.take(job_id).parked_at, first_at, "parked_at of the delivery")
 
 
+@case("workflows")
+def parked_jobs_of_a_workflow_die_together(subject: Subject) -> None:
+    """Those whose patience ends in one step become dead letters, though one of them fails fast."""
+    for job_id in subject.add_many(2, workflow="w", fail_fast=True):
+        _park(subject, subject.take(job_id))
+    other = subject.add(workflow="w")
+    subject.clock.advance(TTL)
+    report = subject.transport.maintain()
+    equal([each.reason for each in report.dropped], ["unknown_task"] * 2, "dropped")
+    subject.expect(other, JobState.REVOKED, "of the same workflow")
+
+
 @case()
 def unpark_makes_jobs_of_these_tasks_visible(subject: Subject) -> None:
     """`unpark` offers the parked jobs of the tasks at once, and counts them."""

@@ -155,7 +155,7 @@ def _take(
     taken: list[Delivery] = []
     turns: list[Turn | None] = []
     while ready and len(taken) < count:
-        job = store.jobs[ready.peek()]
+        job = store.jobs[ready.pop()]
         delivery = _try(store, gates, job, wanted, now)
         if delivery is not None:
             taken.append(delivery)
@@ -172,7 +172,7 @@ def _try(store: Store, gates: Gates, job: Job, wanted: Reservation, now: float) 
         delivery = _lease(store, job, wanted, now)
     else:
         store.hold(job, gate, now)
-    if gates.pressing:
+    if job.limits and gates.pressing:
         gates.press_on()
     return delivery
 

@@ -30,8 +30,7 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
     dropped = dropped_of(reclaimed)  # before some of the others expire
     expired = drop_expired(store, queues, now, limit)
     forsaken = [store.jobs[id] for id in store.parked.due(now, limit)]
-    for job in forsaken:
-        endings.give_up(store, job, job.parked_reason or "parked", now)
+    endings.give_up_parked(store, forsaken, now)
     dropped += dropped_of([*expired, *forsaken])
     past = [store.jobs[id] for id in store.finished.due(now, limit)]
     for job in past:

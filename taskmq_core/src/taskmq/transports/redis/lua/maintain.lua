@@ -36,8 +36,9 @@ for _, each in ipairs(dropped) do
   if each[4] ~= 'revoked' then dead = dead + 1 end
 end
 local expired = Tidy.drop_expired(queues, limit, dropped)
-for _, job in ipairs(Jobs.all(due('forsaken'))) do
-  Endings.give_up(job, job.parked_reason or 'parked')
+local forsaken = Jobs.all(due('forsaken'))
+Endings.give_up_parked(forsaken)
+for _, job in ipairs(forsaken) do
   dropped[#dropped + 1] = {job.id, job.task, job.queue, job.dead_reason}
   dead = dead + 1
 end
