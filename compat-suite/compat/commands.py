@@ -22,7 +22,7 @@ from .report import write_page, write_readme
 from .results import PASSED, Run
 from .screen import Screen
 from .servers import BACKENDS, BROKERS
-from .verdict import Case, Verdict, compare
+from .verdict import UNEXPECTED, Case, Verdict, compare
 
 PROCESSES = "pytest processes, for suites whose tests share nothing"
 SHOWN = 10
@@ -230,6 +230,10 @@ def report(tool: Tool) -> int:
     write_page(every, tool.catalog)
     write_readme(every, tool.catalog)
     write_html(every, history, tool.catalog)
+    for each in every:
+        if each.classes.get(UNEXPECTED):
+            said = f"{each.title} has failures without a reason: compat expect {each.suite}"
+            tool.console.print(f"[yellow]{said}[/yellow]", highlight=False)
     for path in (PAGE, HTML, README):
         tool.console.print(short(path), highlight=False)
     return OK
