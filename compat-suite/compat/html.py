@@ -64,7 +64,8 @@ def overview(
         record = known.get((suite, pair))
         if record is None:
             title = f"{suite} ({pair})" if pair else suite
-            rows.append(f'<tr><td>{title}<td colspan="6" class="none">{why_not(suite, catalog)}')
+            told = why_not(suite, pair, catalog)
+            rows.append(f'<tr><td>{title}<td colspan="6" class="none">{told}')
             continue
         points = [
             each["shim"] / max(each["celery"], 1)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
-from .catalog import Catalog
+from .baselines import kept
+from .catalog import CELERY, Catalog
+from .environments import Environment
 from .expectations import CLASSES, PRIVATE_INTERNALS
 from .places import PAGE, README
 from .problems import Problem
@@ -42,7 +44,7 @@ def suites_table(records: Sequence[Record], catalog: Catalog) -> str:
         record = known.get((suite, pair))
         title = f"{suite} ({pair})" if pair else suite
         if record is None:
-            lines.append(f"| {title} | | | | | | | {why_not(suite, catalog)} |")
+            lines.append(f"| {title} | | | | | | | {why_not(suite, pair, catalog)} |")
             continue
         kinds = [record.classes.get(kind, 0) for kind in KINDS]
         numbers = [record.shim, record.celery, record.collected, *kinds]
@@ -52,8 +54,15 @@ def suites_table(records: Sequence[Record], catalog: Catalog) -> str:
     return "\n".join(lines) + "\n"
 
 
-def why_not(suite: str, catalog: Catalog) -> str:
-    return NEEDS_CHECKOUT if catalog.suite(suite).checkout else NOT_RUN
+def why_not(suite: str, pair: str, catalog: Catalog) -> str:
+    """What stands in the place of a comparison that there is not."""
+    if catalog.suite(suite).checkout:
+        return NEEDS_CHECKOUT
+    known = kept(suite, pair, Environment(CELERY, catalog.celery[0]))
+    if known is None:
+        return NOT_RUN
+    collected = sum("::" in test for test in known.results)
+    return f"not run yet / {len(known.passed()):,} / {collected:,}"
 
 
 def private_table(records: Sequence[Record]) -> str:
@@ -97,7 +106,7 @@ def readme_table(records: Sequence[Record], catalog: Catalog) -> str:
     for suite, pair in runs_of(catalog):
         record = known.get((suite, pair))
         title = f"{suite} ({pair})" if pair else suite
-        told = why_not(suite, catalog)
+        told = why_not(suite, pair, catalog)
         if record is not None:
             told = f"{record.shim:,} / {record.celery:,} / {record.collected:,}"
         lines.append(f"| {title} | {told} |")

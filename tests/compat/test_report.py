@@ -60,6 +60,16 @@ def test_page(record: Record) -> None:
     assert f"| integration (redis+redis) | | | | | | | {report.NOT_RUN} |" in page
 
 
+def test_what_only_the_real_celery_has_run_is_told(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baselines, "BASELINES", tmp_path)
+    results = {"t/a.py::one": Result(PASSED), "t/a.py::two": Result(FAILED)}
+    baselines.keep(Run("integration", "celery", "1.0", "", "redis+redis", results=results))
+    told = "| integration (redis+redis) | not run yet / 1 / 2 |"
+    assert told in report.readme_table([record], CATALOG)
+
+
 def test_every_red_number_leads_to_its_reason(record: Record) -> None:
     page = html([record], [], CATALOG)
     links = set(re.findall(r'href="#([^"]+)"', page))
