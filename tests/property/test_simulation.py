@@ -29,8 +29,8 @@ from taskmq.transports.memory import MemoryTransport
 
 STEPS = 150
 
-# -- 20,000 schedules in `make test`; others by the environment ---------------------------------
-SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "20000"))
+# -- 10,000 schedules in `make test`; others by the environment ----------------------------------
+SCHEDULES = int(os.environ.get("SIMULATION_SCHEDULES", "10000"))
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 SHORT, LONG = 10, 300
 """Steps of a schedule. Short ones differ most for their cost; long ones get deep."""
@@ -40,13 +40,14 @@ ON_SQLITE = 6
 DEEP = 4
 
 SETTLEMENTS = ("Ack", "RetryLater", "DeadLetter", "Defer", "Release", "Revoke", "Expire", "Nack")
+GROWTH = ("Delegate", "spawn")
 TROUBLE = ("lease_lost", "repeated", "left: worker_lost", "left: expired", "is killed", "crashed")
 FAULTS = ("did not reach the store", "was lost", "IdempotencyConflict", "UnknownDependency")
 POOLS = ("soft_limit", "hard_limit", "child_lost", "terminated", "does not let", "ended")
 FLOW = ("QueueFull", "pause", "resume", "by force", "reclaim from")
 TIME = ("set back", "+60.000", "+300.000")
 OTHERS = ("stopped", "begins", "extend", "cancel_requested", "replay", "bury", "purge", "acquire")
-EVENTS = (*SETTLEMENTS, *TROUBLE, *FAULTS, *POOLS, *FLOW, *TIME, *OTHERS)
+EVENTS = (*SETTLEMENTS, *GROWTH, *TROUBLE, *FAULTS, *POOLS, *FLOW, *TIME, *OTHERS)
 
 
 def nothing_is_wrong(seeds: range, transport: str, steps: int) -> None:

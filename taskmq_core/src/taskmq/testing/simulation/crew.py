@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from taskmq.app import App
 from taskmq.config import Config, QueueConfig
+from taskmq.envelope import Sealed
 from taskmq.pools import Pool, Setting, SoloPool
 from taskmq.records import WorkerRecord
 from taskmq.retry import Retry
@@ -25,6 +27,13 @@ from .world import World
 __all__ = ["Crew"]
 
 RETRY = Retry(max_attempts=4, base=2.0, max_delay=40.0, jitter=False)
+
+
+class SealedApp(App):
+    """Takes jobs that are sealed already for calls, so that their ids come from the seed."""
+
+    def seal(self, call: Any, now: float) -> Sealed:
+        return call if isinstance(call, Sealed) else super().seal(call, now)
 
 
 class Crew:
@@ -55,7 +64,7 @@ class Crew:
         kind: PoolKind = draw.choice(world.profile.pools)
         quota = None if world.calm else world.profile.quota
         side = WorkerSide(world.handle(name), world.observer, name)
-        app = App(self._config(kind, quota), transport=side, clock=world.clock)
+        app = SealedApp(self._config(kind, quota), transport=side, clock=world.clock)
         script = Tasks(world, self._people, kind, self._interject)
         worker = SteppedWorker(app, name, queues, self._pace, side, _pools(kind, script))
         script.worker = worker
@@ -249,10 +258,10 @@ def _pools(kind: PoolKind, script: Tasks) -> Callable[[str, int, Setting], Pool]
 def _fresh(script: Tasks, kind: PoolKind) -> Callable[..., object]:
     """A function of its own for each task, as `App.task` wants it."""
 
-    async def coroutine(number: int, *inputs: object) -> str:
+    async def coroutine(number: int, *inputs: object) -> object:
         return await script.coroutine(number, *inputs)
 
-    def body(number: int, *inputs: object) -> str:
+    def body(number: int, *inputs: object) -> object:
         return script.body(number, *inputs)
 
     function: Callable[..., object] = coroutine if kind == "asyncio" else body

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from taskmq.codec import Payload
-from taskmq.envelope import Envelope, Sealed
+from taskmq.envelope import Envelope, RunIf, Sealed
 from taskmq.records import Held, JobRecord
 from taskmq.states import TERMINAL, Event, JobState, next_state
 from taskmq.transport import Delivery, Settlement
@@ -25,6 +25,8 @@ class Edge:
 
     met: bool = False
     result: Payload | None = None
+    loss: JobState | None = None
+    """How it ended without success, where that does not matter."""
     optional: bool = False
     """A store need not have the result: it came too late for one that was not kept."""
 
@@ -53,6 +55,8 @@ class Job:
     visible_at: float
     eta: float | None
     edges: dict[str, Edge]
+    run_if: RunIf = "succeeded"
+    delegated_to: str | None = None
     attempt: int = 1
     deliveries: int = 0
     reclaims: int = 0
@@ -72,6 +76,9 @@ class Job:
     """Whether the last thing that went wrong left a failure to show."""
     result: Payload | None = None
     history: int = 0
+    is_unwanted: bool = False
+    """Its workflow has failed fast. If that met an ended lease in one step, it may have been asked
+    to stop before or after it was taken back."""
     turn: Turn | None = None
     revoked_by: str | None = None
     revoked_at: float | None = None
@@ -110,6 +117,16 @@ class Job:
         return sum(not edge.met for edge in self.edges.values())
 
     @property
+    def losses(self) -> dict[str, str]:
+        """How those ended that it waited for and that are lost."""
+        return {name: edge.loss.value for name, edge in self.edges.items() if edge.loss}
+
+    @property
+    def expires_at(self) -> float | None:
+        """One that has delegated does not expire."""
+        return None if self.delegated_to else self.envelope.expires_at
+
+    @property
     def kept(self) -> bool:
         """Whether the store still has to know it after a success."""
         return self.envelope.result_ttl > 0
@@ -118,8 +135,7 @@ class Job:
         return self.state in UNSTARTED and self.visible_at <= now
 
     def is_expired(self, now: float) -> bool:
-        expires_at = self.envelope.expires_at
-        return expires_at is not None and expires_at <= now
+        return self.expires_at is not None and self.expires_at <= now
 
     def is_held(self, now: float) -> bool:
         """Whether somebody has a lease on it that has not run out."""
@@ -174,7 +190,7 @@ class Job:
             yield from self._misheld(record.held)
         if self.state is JobState.FAILED:
             yield from self._dead_letter(record)
-        elif len(record.history) != self.history:
+        elif abs(len(record.history) - self.history) > self.is_unwanted:
             yield "answer", _unlike("entries of history", len(record.history), self.history)
 
     def _columns(self) -> dict[str, object]:
@@ -183,7 +199,8 @@ class Job:
             "task": envelope.task,
             "queue": envelope.queue,
             "priority": envelope.priority,
-            "expires_at": envelope.expires_at,
+            "expires_at": self.expires_at,
+            "delegated_to": self.delegated_to,
             "max_deliveries": envelope.max_deliveries,
             "envelope": b"" if self.state is JobState.SUCCEEDED else self.sealed.data,
             "result": self.result if envelope.store_result else None,
@@ -192,10 +209,11 @@ class Job:
             "dead_reason": self.dead_reason,
             "parked_reason": self.parked_reason,
             "parked_at": self.parked_at,
-            "cancel_requested": self.cancel_requested,
             "revoked_by": self.revoked_by,
             "revoked_at": self.revoked_at,
         }
+        if not (self.is_unwanted and self.state is JobState.REVOKED):
+            columns["cancel_requested"] = self.cancel_requested
         if not envelope.limits:
             columns["held"] = None
             if self.state in UNSTARTED:
@@ -240,6 +258,9 @@ class Job:
         needed = {name for name in handed if not self.edges[name].optional}
         if not inputs.items() <= handed.items() or not needed <= inputs.keys():
             yield "dependencies", f"was delivered with {delivery.inputs}, not {handed}"
+        losses = {name: loss.state for name, loss in (delivery.losses or {}).items()}
+        if losses != self.losses:
+            yield "dependencies", f"was delivered with losses {losses}, not {self.losses}"
 
 
 def _unlike(name: str, found: object, expected: object) -> str:

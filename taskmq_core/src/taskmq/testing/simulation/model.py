@@ -21,7 +21,7 @@ from taskmq.transport import (
 )
 
 from .capacity import Overfull, to_drop
-from .job import UNSTARTED, Edge, Job
+from .job import UNSTARTED, Job
 from .lifecycle import Lifecycle
 
 __all__ = ["Key", "Model"]
@@ -49,7 +49,6 @@ class Model(Lifecycle):
         self.keys: dict[str, Key] = {}
         self.workers: dict[str, WorkerRecord] = {}
         self.leaders: dict[str, tuple[str, float]] = {}
-        self._sequence = 0
 
     # -- storing -------------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ class Model(Lifecycle):
             return QueueFull
         for job in dropped:
             self.flow.forfeit(job)
-            self._die(job, "queue_full", now)
+            self._die([job], "queue_full", now, None)
         self.keys.update(keys)
         self._add(added.values(), now)
         return answers
@@ -91,37 +90,21 @@ class Model(Lifecycle):
         key = None if name is None else new.get(name) or self.keys.get(name)
         return key if key is not None and now < key.until else None
 
-    def _add(self, batch: Collection[Sealed], now: float) -> None:
-        added = [self._new(sealed, now) for sealed in batch]
-        for job in added:
-            self.deleted.pop(job.id, None)
-            self.flow.enter(job)
-            self.jobs[job.id] = job
-        self._graph.link(added, now)
-
-    def _new(self, sealed: Sealed, now: float) -> Job:
-        envelope = sealed.envelope
-        self._sequence += 1
-        return Job(
-            sequence=self._sequence,
-            id=envelope.id,
-            sealed=sealed,
-            state=JobState.WAITING if envelope.after else JobState.QUEUED,
-            visible_at=max(now, envelope.eta or now),
-            eta=envelope.eta,
-            edges={dependency.job: Edge() for dependency in envelope.after},
-        )
-
     # -- housekeeping --------------------------------------------------------------------------
 
-    def tidy(self, queues: Collection[str], now: float) -> tuple[Dropped, ...]:
-        """What comes before a reservation."""
-        dropped = _dropped(self._reclaim(queues, now), "revoked")
+    def tidy(
+        self, queues: Collection[str], now: float, told: Iterable[Dropped]
+    ) -> tuple[Dropped, ...]:
+        """What comes before a reservation. Of leases that ended, those come first whose jobs are
+        ``told`` to be lost with them, in that order: it matters where workflows fail fast."""
+        dropped = _dropped(self._reclaim(queues, now, told), "revoked")
         return dropped + _dropped(self._drop_expired(queues, now), "expired")
 
-    def _reclaim(self, queues: Collection[str] | None, now: float) -> list[Job]:
+    def _reclaim(
+        self, queues: Collection[str] | None, now: float, told: Iterable[Dropped]
+    ) -> list[Job]:
         over = [job for job in self._in(queues, {JobState.RUNNING}) if not job.is_held(now)]
-        self._take_back(over, now)
+        self._take_back(_lost_first(over, told), now)
         return over
 
     def _drop_expired(self, queues: Collection[str] | None, now: float) -> list[Job]:
@@ -129,13 +112,12 @@ class Model(Lifecycle):
         self._end(expired, Event.EXPIRE, now)
         return expired
 
-    def maintain(self, now: float) -> MaintenanceReport:
-        reclaimed = self._reclaim(None, now)
+    def maintain(self, now: float, told: Iterable[Dropped]) -> MaintenanceReport:
+        reclaimed = self._reclaim(None, now, told)
         dropped = _dropped(reclaimed, "revoked")
         expired = self._drop_expired(None, now)
         forsaken = [job for job in self._in(None, {JobState.QUEUED}) if self._is_forsaken(job, now)]
-        for job in forsaken:
-            self._die(job, job.parked_reason or "", now)
+        self._die(forsaken, "", now, None)
         past = [job for job in self._in(None, TERMINAL - {JobState.FAILED}) if _is_past(job, now)]
         for job in past:
             self._delete(job, "its retention", now)
@@ -211,14 +193,14 @@ class Model(Lifecycle):
             return LeaseStatus.TERMINATE_REQUESTED
         return LeaseStatus.CANCEL_REQUESTED if job.cancel_requested else LeaseStatus.HELD
 
-    def reclaim(self, worker: WorkerRecord, now: float) -> Reclaimed:
+    def reclaim(self, worker: WorkerRecord, now: float, told: Iterable[Dropped]) -> Reclaimed:
         """The process of a worker is gone."""
         entry = self.workers.get(worker.id)
         if entry is None or not entry.is_same_run(worker):
             return Reclaimed()
         del self.workers[worker.id]
         held = [job for job in self._in(None, {JobState.RUNNING}) if job.worker == worker.id]
-        self._take_back(held, now)
+        self._take_back(_lost_first(held, told), now)
         return Reclaimed(len(held), _dropped(held, "revoked"))
 
     # -- what people do ------------------------------------------------------------------------
@@ -228,13 +210,7 @@ class Model(Lifecycle):
     ) -> list[bool]:
         found = [self.jobs.get(job_id) for job_id in job_ids]
         open_ = [job for job in found if job is not None and job.state not in TERMINAL]
-        for job in open_:
-            job.revoke_noted(by, now)
-            job.cancel_requested = job.is_running
-            job.terminate_requested = job.cancel_requested and (
-                terminate or job.terminate_requested
-            )
-        self._end([job for job in open_ if not job.cancel_requested], Event.REVOKE, now)
+        self._stop(open_, now, by=by, terminate=terminate)
         return [job in open_ for job in found]
 
     def delete(self, job_ids: Sequence[str], states: Collection[JobState], now: float) -> int:
@@ -318,6 +294,12 @@ def _dropped(jobs: Iterable[Job], otherwise: str) -> tuple[Dropped, ...]:
         for job in jobs
         if job.state in TERMINAL
     )
+
+
+def _lost_first(jobs: Iterable[Job], told: Iterable[Dropped]) -> list[Job]:
+    lost = [each.job_id for each in told if each.reason == "worker_lost"]
+    places = {job_id: place for place, job_id in enumerate(lost)}
+    return sorted(jobs, key=lambda job: places.get(job.id, len(places)))
 
 
 def _is_past(job: Job, now: float) -> bool:

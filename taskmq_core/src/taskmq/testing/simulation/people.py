@@ -24,6 +24,7 @@ class People:
         self._workload = Workload(world.draw, world.profile.batches, world.profile.queues)
         self._store = world.handle("producer")
         self.mended = self._workload.mended
+        self.grown = self._workload.grown
 
     def enqueue(self) -> None:
         world = self._world

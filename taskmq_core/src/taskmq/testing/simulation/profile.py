@@ -57,6 +57,8 @@ PRELUDES: Mapping[str, float] = {
 }
 ENDINGS: Mapping[str, float] = {
     "succeed": 60,
+    "spawn": 5,
+    "delegate": 5,
     "fail": 14,
     "ask_for_retry": 6,
     "retry_elsewhere": 3,

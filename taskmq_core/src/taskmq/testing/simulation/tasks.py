@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from taskmq.call import Extension, Replacement
 from taskmq.context import TaskContext, current_task
 from taskmq.envelope import load
 from taskmq.errors import (
@@ -19,7 +20,17 @@ from taskmq.errors import (
 )
 from taskmq.states import JobState
 from taskmq.testing.crash import WorkerCrashed
-from taskmq.transport import Ack, DeadLetter, Defer, Delivery, Nack, RetryLater, Revoke, Settlement
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    Delegate,
+    Delivery,
+    Nack,
+    RetryLater,
+    Revoke,
+    Settlement,
+)
 
 from .coroutines import Standstill
 from .people import People
@@ -32,6 +43,8 @@ __all__ = ["Tasks"]
 MAX_DEPTH = 3
 SETTLEMENTS: Mapping[str, tuple[type[Settlement], ...]] = {
     "succeed": (Ack,),
+    "spawn": (Ack,),
+    "delegate": (Delegate,),
     "reject": (DeadLetter,),
     "give_back": (Defer,),
     "notice_cancel": (Revoke,),
@@ -60,7 +73,7 @@ class Tasks:
 
     # -- in the solo pool, and in a child ------------------------------------------------------
 
-    def body(self, number: int, *inputs: Any) -> str:
+    def body(self, number: int, *inputs: Any) -> object:
         """Of every task that is a plain function."""
         context = current_task()
         ending = self._decided.pop(id(context.delivery), None)
@@ -155,7 +168,7 @@ class Tasks:
         self._journal.add(self.worker.name, f"has {self._ledger.name(delivery)} ended")
         self._ledger.ends(delivery, *kinds)
 
-    async def coroutine(self, number: int, *inputs: Any) -> str:
+    async def coroutine(self, number: int, *inputs: Any) -> object:
         """Of every task that is ``async def``."""
         context = current_task()
         self.begins(context.delivery)
@@ -182,7 +195,7 @@ class Tasks:
         self._journal.add(self.worker.name, f"runs {name}: {ending}")
         self._ledger.ends(delivery, *_settlements(ending, delivery))
 
-    def _end(self, context: TaskContext, ending: str) -> str:
+    def _end(self, context: TaskContext, ending: str) -> object:
         if ending == "die":
             self.worker.dead = True
         if self.worker.dead:
@@ -202,7 +215,17 @@ class Tasks:
             raise ReleaseJob(delay=self._draw.choice((0.0, 7.0)))
         if ending == "reject":
             raise RejectJob("no good")
-        return f"{context.id} ran"
+        result = f"{context.id} ran"
+        if ending == "spawn":
+            return Extension(self._grown(), result)
+        if ending == "delegate":
+            grown = self._grown()
+            return Replacement(grown, self._draw.choice(grown).envelope.id)
+        return result
+
+    def _grown(self) -> tuple[Any, ...]:
+        """New jobs, as `SealedApp` takes them: with ids and all else that the seed gives."""
+        return tuple(self._people.grown(self._world.clock.now()))
 
 
 def _settlements(ending: str, delivery: Delivery) -> tuple[type[Settlement], ...]:

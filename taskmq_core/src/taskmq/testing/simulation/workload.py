@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from taskmq.envelope import AckPolicy, Dependency, Envelope, Sealed, seal
+from taskmq.envelope import AckPolicy, Dependency, Envelope, RunIf, Sealed, seal
 from taskmq.limits import Fair, Limit
 
 from .profile import QUEUES, QueueKind
@@ -30,6 +30,11 @@ LIMITS: Sequence[tuple[Limit, ...]] = (
     (Limit("concurrency", "two", 2), Limit("rate", "bursts", 2, 10.0, 3)),
 )
 TENANTS = (Fair("big", 2.0), Fair("big", 2.0), Fair("small"), Fair("other", 0.5), None)
+CONDITIONS: tuple[RunIf, ...] = ("failed", "finished")
+WORKFLOW = "one"
+"""There is only one: where several fail in one step, which is first is for the store to say."""
+NOWHERE = "nowhere"
+"""A job that there never is."""
 KEYS = {"k1": "work", "k2": "plain", "k3": "rare"}
 """And the task that each stands for."""
 
@@ -44,6 +49,9 @@ class Workload:
         self._batches = batches
         self._queues = queues
         self._made = 0
+        self._drops = any(kind.drops for kind in queues.values())
+        """Some have to make room: no conditions then. Whether one that becomes ready when another
+        is dropped has to go in the same step, is for the store to say."""
 
     def batch(self, known: Sequence[str], now: float) -> list[Sealed]:
         """New jobs; some wait for others of the batch or of ``known``."""
@@ -57,7 +65,10 @@ class Workload:
     def mended(self, envelope: Envelope) -> Sealed:
         """The same job with everything changed that may be, and without an expiry."""
         draw = self._draw
-        queue = draw.choice(QUEUES)
+        possible = [
+            queue for queue in QUEUES if not (envelope.fail_fast and self._queues[queue].drops)
+        ]
+        queue = draw.choice(possible or [envelope.queue])
         changes = {
             "queue": queue,
             **self._flow(queue),
@@ -89,7 +100,10 @@ class Workload:
             "feeds": draw.random() < 0.5,
             "after": self._dependencies(candidates),
             "enqueued_at": now,
+            **self._part(queue),
         }
+        if fields["after"] and not self._drops and draw.random() < 0.3:
+            fields["run_if"] = draw.choice(CONDITIONS)
         if draw.random() < 0.3:
             fields["timeout"] = draw.choice((0.5, 5.0))
         if draw.random() < 0.2:
@@ -102,6 +116,25 @@ class Workload:
         sealed = seal(Envelope(v=1, **fields), limit=1 << 20)
         data = b"garbage" if draw.random() < 0.02 else sealed.data
         return Sealed(sealed.envelope, data, self._queues[queue].capacity)
+
+    def grown(self, now: float) -> list[Sealed]:
+        """What a job adds to its workflow: jobs without a key, which wait for each other alone."""
+        grown: list[Sealed] = []
+        for _ in range(self._draw.randint(1, 3)):
+            sealed = self._job([each.envelope.id for each in grown], now)
+            after = tuple(each for each in sealed.envelope.after if each.job != NOWHERE)
+            changes = {"key": None, "after": after}
+            grown.append(seal(msgspec.structs.replace(sealed.envelope, **changes), limit=1 << 20))
+        return grown
+
+    def _part(self, queue: str) -> dict[str, Any]:
+        """The workflow that a job belongs to. Who has to make room does not fail fast: whether
+        others, which are revoked by that, have to go too, is not said."""
+        draw = self._draw
+        if draw.random() < 0.6:
+            return {}
+        fails_fast = draw.random() < 0.3 and not self._queues[queue].drops
+        return {"workflow": WORKFLOW, "fail_fast": fails_fast}
 
     def _flow(self, queue: str) -> dict[str, Any]:
         """The limits of a job of this queue, and whose turn it takes."""
@@ -118,7 +151,7 @@ class Workload:
             return ()
         chosen = draw.sample(sorted(candidates), min(len(candidates), draw.randint(1, 3)))
         if draw.random() < 0.015:
-            chosen.append("nowhere")
+            chosen.append(NOWHERE)
         places = range(1, len(chosen) + 1)
         return tuple(
             Dependency(name, into=place if draw.random() < 0.5 else None)
