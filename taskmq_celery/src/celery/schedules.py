@@ -12,9 +12,10 @@ import datetime
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from celery._state import get_current_app
+from celery.exceptions import ImproperlyConfigured
 from celery.utils.time import (
     humanize_seconds,
     localize,
@@ -37,9 +38,13 @@ __all__ = (
     "maybe_schedule",
     "schedstate",
     "schedule",
+    "solar",
 )
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+DAYS_IN_MONTH = dict(
+    zip(range(1, 13), (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), strict=True)
+)
 MAX_YEARS = 12
 """How far a crontab looks ahead: over a leap day that a turn of the century leaves out."""
 
@@ -263,6 +268,12 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
         self.day_of_week = self._expand_cronspec(self._orig_day_of_week, 7)
         self.day_of_month = self._expand_cronspec(self._orig_day_of_month, 31, 1)
         self.month_of_year = self._expand_cronspec(self._orig_month_of_year, 12, 1)
+        longest = max((DAYS_IN_MONTH[month] for month in self.month_of_year), default=0)
+        if min(self.day_of_month, default=32) > longest:
+            raise ValueError(
+                f"Invalid crontab: day_of_month {day_of_month!r} never occurs in month_of_year "
+                f"{month_of_year!r}."
+            )
         super().__init__(**kwargs)
 
     @classmethod
@@ -363,6 +374,100 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
 
     def __setstate__(self, state: Any) -> None:
         """Everything is in the arguments."""
+
+
+SOLAR_EVENTS: dict[str, tuple[str, str, bool]] = {
+    "dawn_astronomical": ("next_rising", "-18", True),
+    "dawn_nautical": ("next_rising", "-12", True),
+    "dawn_civil": ("next_rising", "-6", True),
+    "sunrise": ("next_rising", "-0:34", False),
+    "solar_noon": ("next_transit", "0", False),
+    "sunset": ("next_setting", "-0:34", False),
+    "dusk_civil": ("next_setting", "-6", True),
+    "dusk_nautical": ("next_setting", "-12", True),
+    "dusk_astronomical": ("next_setting", "-18", True),
+}
+"""For each event what ephem is asked, the height of the sun, and whether its centre counts."""
+
+
+class solar(BaseSchedule):  # noqa: N801  # Celery's name
+    """Due at an event of the sun, at a place: ``solar("sunset", -37.81, 144.96)``.
+
+    Latitude and longitude are degrees, north and east positive. Needs the package ephem. Where the
+    sun does not rise for weeks, it is due when it does.
+    """
+
+    _all_events = frozenset(SOLAR_EVENTS)
+    _methods: ClassVar[dict[str, str]] = {name: how[0] for name, how in SOLAR_EVENTS.items()}
+    _horizons: ClassVar[dict[str, str]] = {name: how[1] for name, how in SOLAR_EVENTS.items()}
+    _use_center_l: ClassVar[dict[str, bool]] = {name: how[2] for name, how in SOLAR_EVENTS.items()}
+
+    max_search_days = 366
+
+    def __init__(self, event: str, lat: float, lon: float, **kwargs: Any) -> None:
+        try:
+            self.ephem = __import__("ephem")
+        except ImportError:
+            raise ImproperlyConfigured(
+                "You need to install the ephem library to use solar schedules: "
+                "pip install celery[solar]"
+            ) from None
+        self.event, self.lat, self.lon = event, lat, lon
+        super().__init__(**kwargs)
+        if event not in self._all_events:
+            known = ", ".join(sorted(self._all_events))
+            raise ValueError(f'Argument event "{event}" is invalid, must be one of {known}.')
+        if not -90 <= lat <= 90:
+            raise ValueError(f"Argument latitude {lat} is invalid, must be between -90 and 90.")
+        if not -180 <= lon <= 180:
+            raise ValueError(f"Argument longitude {lon} is invalid, must be between -180 and 180.")
+        self.cal = self.ephem.Observer()
+        self.cal.lat, self.cal.lon = str(lat), str(lon)
+        self.cal.elev, self.cal.pressure = 0, 0
+        self.cal.horizon = self._horizons[event]
+        self.method = self._methods[event]
+        self.use_center = self._use_center_l[event]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.event, self.lat, self.lon)
+
+    def __repr__(self) -> str:
+        return f"<solar: {self.event} at latitude {self.lat}, longitude: {self.lon}>"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, solar):
+            return (other.event, other.lat, other.lon) == (self.event, self.lat, self.lon)
+        return NotImplemented
+
+    __hash__ = None
+
+    def remaining_estimate(self, last_run_at: datetime.datetime) -> datetime.timedelta:
+        """How long until the first event after the last run; negative once it is over."""
+        last = to_utc(self.maybe_make_aware(last_run_at))
+        when = self._next_event(last).replace(tzinfo=datetime.timezone.utc)
+        return when - to_utc(self.maybe_make_aware(self.now()))
+
+    def _next_event(self, start: datetime.datetime) -> datetime.datetime:
+        """The first event after ``start``. Days on which there is none are passed over."""
+        options = {"use_center": True} if self.use_center else {}
+        ask = getattr(self.cal, self.method)
+        for days in range(self.max_search_days):
+            try:
+                found = ask(
+                    self.ephem.Sun(), start=start + datetime.timedelta(days=days), **options
+                )
+            except self.ephem.CircumpolarError:
+                continue
+            event: datetime.datetime = found.datetime()
+            return event
+        raise RuntimeError(f"no {self.event} within a year at {self.lat}, {self.lon}")
+
+    def is_due(self, last_run_at: datetime.datetime) -> Any:
+        left = self.remaining_estimate(last_run_at).total_seconds()
+        if left > 0:
+            return schedstate(False, left)
+        again = self.remaining_estimate(self.now()).total_seconds()
+        return schedstate(True, max(again, 0))
 
 
 def maybe_schedule(

@@ -120,6 +120,7 @@ class Celery(Configured, Connected):
         self._discoveries: list[Callable[[], None]] = []
         self._tasks = self._registry(tasks)
         self._engine: Any = None
+        self._timezone: datetime.tzinfo | None = None
         self._pool = None
         self._backend: Any = None
         self._backends = threading.local()
@@ -382,11 +383,24 @@ class Celery(Configured, Connected):
 
     @property
     def timezone(self) -> datetime.tzinfo:
-        """The ``timezone`` setting; without it UTC, or local time if ``enable_utc`` is off."""
+        """The ``timezone`` setting; without it UTC, or local time if ``enable_utc`` is off.
+
+        One that is assigned stays, until it is deleted.
+        """
+        if self._timezone is not None:
+            return self._timezone
         conf = self.conf
         if not conf.timezone:
             return timezone.utc if conf.enable_utc else timezone.local
         return timezone.get_timezone(conf.timezone)
+
+    @timezone.setter
+    def timezone(self, zone: datetime.tzinfo) -> None:
+        self._timezone = zone
+
+    @timezone.deleter
+    def timezone(self) -> None:
+        self._timezone = None
 
     def uses_utc_timezone(self) -> bool:
         """Whether the app's time zone is UTC."""

@@ -18,7 +18,7 @@ from celery.utils.imports import find_module, import_from_cwd, related_module, s
 if TYPE_CHECKING:
     from celery.app.base import Celery
 
-__all__ = ("BaseLoader",)
+__all__ = ("BaseLoader", "autodiscover_tasks", "find_related_module")
 
 unconfigured = object()
 """In place of a configuration source that has not been read."""
@@ -109,8 +109,7 @@ class BaseLoader:
         self, packages: Iterable[str], related_name: str | None = "tasks"
     ) -> list[ModuleType]:
         """Import ``package.related_name`` of every package that has one."""
-        modules = [related_module(package, related_name) for package in packages]
-        found = [module for module in modules if module is not None]
+        found = [module for module in autodiscover_tasks(packages, related_name) if module]
         self.task_modules.update(module.__name__ for module in found)
         return found
 
@@ -173,6 +172,16 @@ class BaseLoader:
 
     def now(self, utc: bool = True) -> datetime:
         return datetime.now(timezone.utc) if utc else datetime.now().astimezone()
+
+
+def autodiscover_tasks(
+    packages: Iterable[str], related_name: str | None = "tasks"
+) -> list[ModuleType | None]:
+    """The task module of every package, imported; ``None`` for one that has none."""
+    return [find_related_module(package, related_name) for package in packages]
+
+
+find_related_module = related_module
 
 
 def _listed(value: Any) -> list[str]:

@@ -18,12 +18,12 @@ DEFAULT_CONFIG_MODULE = "celeryconfig"
 class Loader(BaseLoader):
     """Reads the module that ``CELERY_CONFIG_MODULE`` names, else ``celeryconfig``."""
 
-    def read_configuration(self, env: str = "CELERY_CONFIG_MODULE") -> Any:
-        name = os.environ.get(env)
+    def read_configuration(self, fail_silently: Any = True) -> Any:
+        name = os.environ.get("CELERY_CONFIG_MODULE")
         try:
             source = self._import_config(name or DEFAULT_CONFIG_MODULE)
         except ImportError:
-            if name:
+            if name or not fail_silently:
                 raise
             warnings.warn(
                 NotConfigured(

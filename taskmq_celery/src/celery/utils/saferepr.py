@@ -60,8 +60,10 @@ class _Writer:
         for kind, opening, closing in BRACKETS:
             if isinstance(value, kind):
                 if not value:
-                    self._put("set()" if kind is set else f"{opening}{closing}")
+                    self._put(repr(value) if kind in (set, frozenset) else f"{opening}{closing}")
                     return
+                if kind in (set, frozenset) and type(value) is not kind:
+                    opening, closing = f"{type(value).__name__}({{", "})"
                 end = f",{closing}" if kind is tuple and len(value) == 1 else closing
                 self._nested(value, level, opening, end, value)
                 return
@@ -96,7 +98,10 @@ class _Writer:
             self._value(item, level + 1)
 
     def _scalar(self, value: Any) -> None:
-        if isinstance(value, (str, bytes)) and self.left is not None and len(value) > self.left:
+        if isinstance(value, bytes):
+            self._bytes(value)
+            return
+        if isinstance(value, str) and self.left is not None and len(value) > self.left:
             text = repr(value[: max(self.left, 0)])
             self._put(f"{text[:-1]}...{text[-1]}")
             return
@@ -108,3 +113,16 @@ class _Writer:
             self._put(f"{text[: max(self.left, 0)]}...")
         else:
             self._put(text)
+
+    def _bytes(self, value: bytes) -> None:
+        """As text if they are text, else in hexadecimal."""
+        left = len(value) if self.left is None else max(self.left, 0)
+        dots = "..." if left < len(value) else ""
+        try:
+            text = value[:left].decode(errors="strict" if not dots else "ignore")
+            if dots:
+                value.decode()
+        except UnicodeDecodeError:
+            text = value.hex()
+            dots = "..." if left < len(text) else ""
+        self._put(f"b'{text[:left] if dots else text}{dots}'")

@@ -38,6 +38,14 @@ UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 ZERO = datetime.timedelta(0)
 
 
+YEARMONTHS = {
+    name: number
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    )
+}
+
+
 class LocalTimezone(datetime.tzinfo):
     """The machine's own time zone, as the C library knows it."""
 
@@ -210,6 +218,29 @@ def remaining(
     if is_naive(end) != is_naive(now):
         end, now = to_utc(end), to_utc(now)
     return end - now
+
+
+def add_seconds_to_datetime(dt: datetime.datetime, seconds: float) -> datetime.datetime:
+    """The moment so many seconds later, in the same zone, whatever its clock does in between."""
+    if dt.tzinfo is None:
+        return dt + datetime.timedelta(seconds=seconds)
+    later = dt.astimezone(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    return later.astimezone(dt.tzinfo)
+
+
+def subtract_datetimes(end: datetime.datetime, start: datetime.datetime) -> datetime.timedelta:
+    """How much time passes between two moments, whatever the clock of their zone does."""
+    if end.tzinfo is None or start.tzinfo is None:
+        return end - start
+    return end.astimezone(datetime.timezone.utc) - start.astimezone(datetime.timezone.utc)
+
+
+def yearmonth(name: str) -> int:
+    """The number of a month from its English name. Raises ``KeyError``."""
+    abbreviation = name[:3].lower()
+    if abbreviation not in YEARMONTHS:
+        raise KeyError(name)
+    return YEARMONTHS[abbreviation]
 
 
 def rate(r: Any) -> float:
