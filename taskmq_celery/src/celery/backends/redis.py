@@ -73,15 +73,16 @@ class ResultConsumer(BaseResultConsumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._connection_errors = self.backend.connection_errors
+        self._get_key_for_task = self.backend.get_key_for_task
         self.subscribed_to: set[Any] = set()
-        self._lock = threading.RLock()
+        self._pubsub_lock = threading.RLock()
         self._depth = 0  # how often the thread that has the lock is inside
         # A result that is garbage collected cancels its subscription, in the middle of anything:
         # what cannot be sent at once is sent when the connection is free again.
         self._pending_unsubscribe: set[Any] = set()
 
     def on_after_fork(self) -> None:
-        self._lock, self._depth = threading.RLock(), 0
+        self._pubsub_lock, self._depth = threading.RLock(), 0
         try:
             self.backend.client.connection_pool.reset()
             if self._pubsub is not None:
@@ -92,20 +93,30 @@ class ResultConsumer(BaseResultConsumer):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._lock:
+        """Use the connection alone. What was cancelled meanwhile is sent at the outermost end."""
+        with self._pubsub_lock:
             self._depth += 1
             try:
                 yield
+            except BaseException:
+                self._send_pending(quietly=True)
+                raise
+            else:
+                self._send_pending()
             finally:
                 self._depth -= 1
-            if not self._depth:
-                self._send_pending()
 
-    def _send_pending(self) -> None:
-        if self._pending_unsubscribe and self._pubsub is not None:
-            keys, self._pending_unsubscribe = self._pending_unsubscribe, set()
-            with self.reconnect_on_error():
-                self._pubsub.unsubscribe(*keys)
+    def _send_pending(self, *, quietly: bool = False) -> None:
+        """Unsubscribe from what was cancelled; also from what is cancelled while that is sent."""
+        try:
+            while self._depth == 1 and self._pending_unsubscribe and self._pubsub is not None:
+                keys, self._pending_unsubscribe = self._pending_unsubscribe, set()
+                with self.reconnect_on_error():
+                    self._pubsub.unsubscribe(*keys)
+        except Exception:
+            if not quietly:
+                raise
+            logger.exception("Failed to unsubscribe pending results")
 
     def start(self, initial_task_id: str, **kwargs: Any) -> None:
         with self._locked():
@@ -124,12 +135,14 @@ class ResultConsumer(BaseResultConsumer):
         if self.subscribed_to:
             for payload in filter(None, self.backend.client.mget(list(self.subscribed_to))):
                 self.on_state_change(self._decode_result(payload), None)
-        self._pubsub = self.backend.client.pubsub(ignore_subscribe_messages=True)
-        if self.subscribed_to:
-            self._pubsub.subscribe(*self.subscribed_to)
-        else:
-            self._pubsub.connection = self._pubsub.connection_pool.get_connection()
-            self._pubsub.connection.register_connect_callback(self._pubsub.on_connect)
+        with self._locked():
+            self._pending_unsubscribe = set()  # a new connection has no subscriptions
+            self._pubsub = self.backend.client.pubsub(ignore_subscribe_messages=True)
+            if self.subscribed_to:
+                self._pubsub.subscribe(*self.subscribed_to)
+            else:
+                self._pubsub.connection = self._pubsub.connection_pool.get_connection()
+                self._pubsub.connection.register_connect_callback(self._pubsub.on_connect)
 
     _reconnect_pubsub = _reconnect
 
@@ -147,7 +160,8 @@ class ResultConsumer(BaseResultConsumer):
         for meta in result._iter_meta(**kwargs):
             if meta is not None:
                 self.on_state_change(meta, None)
-                self._pending_messages.take(meta.get("task_id"), None)
+                if meta.get("status") in (states.SUCCESS, states.FAILURE):
+                    self.backend._pending_messages.take(meta.get("task_id"), None)
 
     def drain_events(self, timeout: float | None = None) -> None:
         if self._pubsub is None:
@@ -169,7 +183,7 @@ class ResultConsumer(BaseResultConsumer):
                 self._consume_from(task_id)
 
     def _consume_from(self, task_id: str) -> None:
-        key = self.backend.get_key_for_task(task_id)
+        key = self._get_key_for_task(task_id)
         self._pending_unsubscribe.discard(key)
         if key not in self.subscribed_to:
             self.subscribed_to.add(key)
@@ -177,17 +191,19 @@ class ResultConsumer(BaseResultConsumer):
                 self._pubsub.subscribe(key)
 
     def cancel_for(self, task_id: str) -> None:
-        key = self.backend.get_key_for_task(task_id)
+        key = self._get_key_for_task(task_id)
         if key not in self.subscribed_to:
             return
         self.subscribed_to.discard(key)
         self._pending_unsubscribe.add(key)
-        if self._lock.acquire(blocking=False):
-            try:
-                if not self._depth:
-                    self._send_pending()
-            finally:
-                self._lock.release()
+        if not self._pubsub_lock.acquire(blocking=False):
+            return  # whoever has it sends this too, before letting go
+        try:
+            if not self._depth:
+                with self._locked():
+                    pass  # at its end
+        finally:
+            self._pubsub_lock.release()
 
 
 def _readable(pubsub: Any, timeout: float | None) -> bool:
