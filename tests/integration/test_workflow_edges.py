@@ -11,6 +11,7 @@ import pytest
 
 from taskmq import App, Config, ConfigError, current_task
 from taskmq.builtin import COLLECT, MAP
+from taskmq.config import QueueConfig
 from taskmq.errors import JobSkipped, PayloadUnavailable, RemoteError
 from taskmq.ids import origin_of
 from taskmq.payloads import FilePayloadStore
@@ -106,6 +107,15 @@ def everything(app: App) -> Workflow:
     ]
     flow.add(task["join"], parts, end=".")
     return flow
+
+
+def test_a_full_queue_refuses_nothing_that_a_task_adds(tmp_path: Path) -> None:
+    """The worker that would have to wait for room is the one that makes it."""
+    for url in ("memory://", f"sqlite:///{tmp_path}/jobs.db"):
+        with make_app(url, queues={"default": QueueConfig(capacity=2)}) as app:
+            flow = Workflow("narrow")
+            flow.add(app.tasks["join"], [flow.add(app.tasks["instead"], "abcdef")], end=".")
+            assert outcome(app, flow) == "abcdef."
 
 
 # -- pools -----------------------------------------------------------------------------------------

@@ -406,7 +406,8 @@ class Executor:
 
     def _seal(self, calls: Sequence[Call[Any]]) -> list[Sealed]:
         """What a task adds to its workflow. Raises `EncodeError` for what cannot be stored, and
-        `PayloadUnavailable`."""
+        `PayloadUnavailable`. A full queue refuses none of it: the room that a worker would wait
+        for is made by workers."""
         now, app = self._clock.now(), self._app
         try:
             has = app.capabilities
@@ -415,7 +416,7 @@ class Executor:
             sealed = [app.seal(call, now) for call in calls]
             if has is not None:
                 refuse_jobs(sealed, app.store_name, has)
-            return sealed
+            return [Sealed(each.envelope, each.data) for each in sealed]
         except PayloadUnavailable:
             raise
         except TaskmqError as error:
