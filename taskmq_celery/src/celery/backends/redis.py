@@ -121,7 +121,7 @@ class ResultConsumer(BaseResultConsumer):
     def start(self, initial_task_id: str, **kwargs: Any) -> None:
         with self._locked():
             self._pubsub = self.backend.client.pubsub(ignore_subscribe_messages=True)
-            self._consume_from(initial_task_id)
+            self._subscribe(self._get_key_for_task(initial_task_id))
 
     def stop(self) -> None:
         if self._pubsub is not None:
@@ -178,17 +178,17 @@ class ResultConsumer(BaseResultConsumer):
     def consume_from(self, task_id: str) -> None:
         if self._pubsub is None:
             self.start(task_id)
-        else:
-            with self._locked():
-                self._consume_from(task_id)
+            return
+        with self._locked():
+            self._subscribe(self._get_key_for_task(task_id))
 
-    def _consume_from(self, task_id: str) -> None:
-        key = self._get_key_for_task(task_id)
+    def _subscribe(self, key: Any) -> None:
         self._pending_unsubscribe.discard(key)
-        if key not in self.subscribed_to:
-            self.subscribed_to.add(key)
-            with self.reconnect_on_error():
-                self._pubsub.subscribe(key)
+        if key in self.subscribed_to:
+            return
+        self.subscribed_to.add(key)
+        with self.reconnect_on_error():
+            self._pubsub.subscribe(key)
 
     def cancel_for(self, task_id: str) -> None:
         key = self._get_key_for_task(task_id)

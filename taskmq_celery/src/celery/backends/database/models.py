@@ -79,13 +79,10 @@ class TaskExtended(Task):
     __tablename__ = "celery_taskmeta"
     __table_args__ = {"sqlite_autoincrement": True, "extend_existing": True}  # noqa: RUF012  # SQLAlchemy's
 
-    name = sa.Column(sa.String(155), nullable=True)
-    args = sa.Column(sa.LargeBinary, nullable=True)
-    kwargs = sa.Column(sa.LargeBinary, nullable=True)
-    worker = sa.Column(sa.String(155), nullable=True)
+    # What the call was; args, kwargs and stamps are payloads.
+    name, worker, queue = (sa.Column(sa.String(155), nullable=True) for _ in range(3))
+    args, kwargs, stamps = (sa.Column(sa.LargeBinary, nullable=True) for _ in range(3))
     retries = sa.Column(sa.Integer, nullable=True)
-    queue = sa.Column(sa.String(155), nullable=True)
-    stamps = sa.Column(sa.LargeBinary, nullable=True)
 
     def to_dict(self) -> dict[str, Any]:
         names = ("name", "args", "kwargs", "worker", "retries", "queue")
