@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from celery.app import shared_task
     from celery.app.base import Celery
     from celery.app.task import Task
-    from celery.canvas import Signature, chain, maybe_signature, signature, subtask
+    from celery.canvas import (
+        Signature,
+        chain,
+        chord,
+        chunks,
+        group,
+        maybe_signature,
+        signature,
+        subtask,
+        xmap,
+        xstarmap,
+    )
 
     VERSION: version_info_t
     VERSION_BANNER: str
@@ -32,8 +43,11 @@ __all__ = (
     "Signature",
     "Task",
     "chain",
+    "chord",
+    "chunks",
     "current_app",
     "current_task",
+    "group",
     "maybe_signature",
     "shared_task",
     "signature",
@@ -41,6 +55,8 @@ __all__ = (
     "uuid",
     "version_info",
     "version_info_t",
+    "xmap",
+    "xstarmap",
 )
 
 SERIES = "taskmq"
@@ -82,13 +98,18 @@ _WHERE = {
     "Signature": "celery.canvas",
     "Task": "celery.app.task",
     "chain": "celery.canvas",
+    "chord": "celery.canvas",
+    "chunks": "celery.canvas",
     "current_app": "celery._state",
     "current_task": "celery._state",
+    "group": "celery.canvas",
     "maybe_signature": "celery.canvas",
     "shared_task": "celery.app",
     "signature": "celery.canvas",
     "subtask": "celery.canvas",
     "uuid": "kombu.utils.uuid",
+    "xmap": "celery.canvas",
+    "xstarmap": "celery.canvas",
 }
 _MODULES = frozenset(
     {
@@ -107,7 +128,7 @@ _MODULES = frozenset(
         "worker",
     }
 )
-_NOT_YET = frozenset({"bugreport", "chord", "chunks", "group", "xmap", "xstarmap"})
+_NOT_YET = frozenset({"bugreport"})
 
 
 def __getattr__(name: str) -> Any:

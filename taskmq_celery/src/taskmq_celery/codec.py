@@ -8,13 +8,13 @@ can be used where the app accepts it (``accept_content``); nothing is unpickled 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from kombu.exceptions import ContentDisallowed
 from kombu.serialization import registry
 from kombu.utils import json as kombu_json
 
-__all__ = ["PREFIX", "JsonCodec", "KombuCodec", "codec_name"]
+__all__ = ["PREFIX", "JsonCodec", "Kept", "KombuCodec", "codec_name"]
 
 PREFIX = "kombu-"
 
@@ -24,11 +24,21 @@ _encode_ascii = kombu_json.JSONEncoder(separators=(",", ":")).encode
 _decode_plain = json.JSONDecoder().decode
 _TAG = '"__type__"'
 _WRAP = '{"__json_text__":'
+_KEPT, _VALUE = '{"__children__":', ',"__value__":'
+_decode_start = json.JSONDecoder().raw_decode
 
 
 def codec_name(serializer: str) -> str:
     """The codec's name for a serializer of kombu's."""
     return PREFIX + serializer
+
+
+class Kept(NamedTuple):
+    """A result with the results of what the task has called, as tuples. Whoever decodes it gets
+    the value alone, unless they ask for both."""
+
+    value: Any
+    children: list[Any]
 
 
 class JsonCodec:
@@ -42,8 +52,11 @@ class JsonCodec:
     is_json = True
 
     def encode(self, value: Any) -> bytes:
+        if type(value) is Kept:
+            head = _KEPT + _encode_ascii(value.children) + _VALUE
+            return head.encode() + self.encode(value.value) + b"}"
         text = _encode(value)
-        if "NaN" in text or "Infinity" in text or text.startswith(_WRAP):
+        if "NaN" in text or "Infinity" in text or text.startswith((_WRAP, _KEPT)):
             return _wrapped(value)
         try:
             return text.encode()
@@ -51,16 +64,27 @@ class JsonCodec:
             return _wrapped(value)
 
     def decode(self, data: bytes) -> Any:
+        return self.decode_kept(data).value
+
+    def decode_kept(self, data: bytes) -> Kept:
+        """The value, and what was kept with it."""
         text = data.decode()
+        children: list[Any] = []
+        if text.startswith(_KEPT):
+            children, end = _decode_start(text, len(_KEPT))
+            text = text[end + len(_VALUE) : -1]
         if text.startswith(_WRAP):
             text = _decode_plain(text)["__json_text__"]
         if _TAG in text:  # a type that JSON does not have
-            return kombu_json.loads(text)
-        return _decode_plain(text)
+            return Kept(kombu_json.loads(text), children)
+        return Kept(_decode_plain(text), children)
 
 
 def _wrapped(value: Any) -> bytes:
     return f"{_WRAP}{json.dumps(_encode_ascii(value))}}}".encode()
+
+
+CHILDREN, VALUE = "__taskmq_children__", "__taskmq_value__"
 
 
 class KombuCodec:
@@ -77,10 +101,16 @@ class KombuCodec:
         self._accept = accept
 
     def encode(self, value: Any) -> bytes:
+        if type(value) is Kept:
+            value = {CHILDREN: value.children, VALUE: value.value}
         _, _, data = registry.dumps(value, serializer=self._serializer)
         return data.encode() if isinstance(data, str) else bytes(data)
 
     def decode(self, data: bytes) -> Any:
+        return self.decode_kept(data).value
+
+    def decode_kept(self, data: bytes) -> Kept:
+        """The value, and what was kept with it."""
         content_type = registry.name_to_type.get(self._serializer, self._serializer)
         if self._serializer not in self._accept and content_type not in self._accept:
             raise ContentDisallowed(
@@ -88,4 +118,7 @@ class KombuCodec:
                 f"({content_type})"
             )
         encoding = registry._encoders[self._serializer].content_encoding  # kombu has no other way
-        return registry.loads(data, content_type, encoding, accept={content_type})
+        value = registry.loads(data, content_type, encoding, accept={content_type})
+        if type(value) is dict and value.keys() == {CHILDREN, VALUE}:
+            return Kept(value[VALUE], value[CHILDREN])
+        return Kept(value, [])

@@ -20,13 +20,16 @@ from kombu.serialization import registry
 
 import taskmq
 from taskmq import current_task, errors
+from taskmq.codec import Payload
 
-from .codec import JsonCodec, KombuCodec
+from .codec import JsonCodec, Kept, KombuCodec
 from .config import native_config
-from .lifecycle import run_job
+from .lifecycle import MEMBER_TASK, call_unreached, run_job, run_member
 from .message import waits_longer
 
 __all__ = [
+    "ERRBACKS_TASK",
+    "CeleryEngine",
     "CeleryJob",
     "close_engine",
     "engine_for",
@@ -75,6 +78,33 @@ class CeleryJob(taskmq.Task[..., Any]):
                 logger.exception("The result backend was not told of the end of task %s", task_id)
 
 
+ERRBACKS_TASK = "taskmq_celery.errbacks"
+
+
+class ErrbacksJob(taskmq.Task[..., None]):
+    """Calls the error callbacks of a task that does not run, because of the group before it."""
+
+    def __init__(self, app: Any) -> None:
+        self.name = ERRBACKS_TASK
+        super().__init__()
+        self._celery_app = app
+
+    def run(self, request: dict[str, Any], before: list[str]) -> None:
+        call_unreached(self._celery_app, current_task(), request, before)
+
+
+class MemberJob(taskmq.Task[..., Any]):
+    """Stands for a canvas that a task has added to its group."""
+
+    def __init__(self, app: Any) -> None:
+        self.name = MEMBER_TASK
+        super().__init__()
+        self._celery_app = app
+
+    def run(self, signature: str, place: dict[str, Any]) -> Any:
+        return run_member(self._celery_app, current_task(), signature, place)
+
+
 class CeleryEngine(taskmq.App):
     """The engine's side of one Celery app."""
 
@@ -88,9 +118,13 @@ class CeleryEngine(taskmq.App):
         super().__init__(config, transport=transport)
         self._celery_app = app
         accept = tuple(app.conf.accept_content or ())
-        self.add_codec(JsonCodec())
-        for serializer in _serializers(app, accept):
-            self.add_codec(KombuCodec(serializer, accept))
+        others = [KombuCodec(each, accept) for each in _serializers(app, accept)]
+        made: list[JsonCodec | KombuCodec] = [JsonCodec(), *others]
+        self._codecs = {codec.name: codec for codec in made}
+        for codec in self._codecs.values():
+            self.add_codec(codec)
+        self.register(ErrbacksJob(app))
+        self.register(MemberJob(app))
         if app.finalized:
             self._register_all()
 
@@ -103,6 +137,16 @@ class CeleryEngine(taskmq.App):
     def _register_all(self) -> None:
         for name in list(self._celery_app._tasks):
             self.add_job(name)
+
+    def kept(self, payload: Payload) -> Kept:
+        """A result with what was kept beside it. Raises `taskmq.errors.DecodeError`."""
+        codec = self._codecs.get(payload.codec)
+        if codec is None:  # there is nothing beside it
+            return Kept(self.codecs.decode(payload), [])
+        try:
+            return codec.decode_kept(payload.data)
+        except Exception as error:
+            raise errors.DecodeError(f"{payload.codec} cannot read a result: {error}") from error
 
     def add_job(self, name: str) -> None:
         """Make the Celery task of that name known, unless it is."""
@@ -120,7 +164,7 @@ class _Built(NamedTuple):
     workers: WeakSet[CeleryEngine]
 
 
-def engine_for(app: Any, **changes: Any) -> taskmq.App:
+def engine_for(app: Any, **changes: Any) -> CeleryEngine:
     """The engine of a Celery app.
 
     ``changes`` are fields of `taskmq.Config`: then it is a new App, for a worker, on the same

@@ -5,8 +5,10 @@ Celery promises around the body, and says what came of it in the engine's terms:
 
 | Celery | engine |
 |---|---|
-| success | the return value |
+| success | the return value, with the results of the tasks that it called |
 | `Ignore` | success, nothing returned |
+| ``Task.replace`` | the job delegates |
+| ``Task.add_to_chord`` | the job succeeds, and is extended |
 | `Retry` | `RetryJob`, with the envelope of the next attempt |
 | `Reject(requeue=True)` | `ReleaseJob` |
 | `Reject` | `RejectJob` |
@@ -23,11 +25,14 @@ from typing import Any
 from kombu.exceptions import EncodeError
 
 from taskmq import TaskContext, errors
+from taskmq.call import Call, Extension, Options, Replacement
 from taskmq.errors import RejectJob, ReleaseJob, RetryJob
+from taskmq.ids import new_id
 
-from .message import PENDING_RETRY, request_dict, retry_envelope
+from .codec import Kept, codec_name
+from .message import GROWTH, PENDING_RETRY, Growth, Member, request_dict, retry_envelope
 
-__all__ = ["run_job"]
+__all__ = ["MEMBER_TASK", "call_unreached", "run_job", "run_member"]
 
 CHECK_RESULT = "_check_result"
 """In the request: what the tracer calls with the value that the body returned."""
@@ -35,7 +40,16 @@ CHECK_RESULT = "_check_result"
 PLAIN = frozenset({str, int, bool, type(None)})
 """Types whose values every codec can encode. Not float: not every codec takes NaN."""
 
-TRACE = "celery.app.trace"
+PICKLE = codec_name("pickle")
+
+MEMBER_TASK = "taskmq_celery.member"
+
+TRACE, CALLBACKS, REPLACING = (
+    "celery.app.trace",
+    "celery.app.callbacks",
+    "celery.app.replacing",
+)
+RESULTS = "taskmq_celery.results"
 """Where tracers are made. By name, at the time of use: libraries replace the function there, and
 this package stands below ``celery``."""
 
@@ -52,14 +66,64 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
             raise _exception_in(answer.retval)
         if request[PENDING_RETRY]:  # retry(throw=False): it returned, and wants to run again
             raise _retry(ctx, celery_task, request[PENDING_RETRY][-1])
-        return answer.retval
+        return _extended(ctx, request[GROWTH], answer.retval)
     if outcome.state == "RETRY":
         raise _retry(ctx, celery_task, outcome.retval)
     if outcome.state == "REJECTED":
         raise _rejection(outcome.retval)
     if outcome.state == "IGNORED":
-        return None
+        graph = getattr(outcome.retval, "graph", None)
+        return None if graph is None else _replacement(ctx, celery_task, graph)
     raise outcome.retval
+
+
+def _replacement(ctx: TaskContext, celery_task: Any, graph: Any) -> Replacement:
+    """The engine stores the jobs in the step that settles this one."""
+    calls = graph.calls(celery_task.app, ctx.app, ctx.envelope.workflow or ctx.id)
+    return Replacement(tuple(calls), graph.end.job)
+
+
+def _extended(ctx: TaskContext, growth: Growth, value: Any) -> Any:
+    """The value of a task, with what it has called."""
+    value = _storable(value, ctx.envelope.codec)
+    children = [result.as_tuple() for result in growth.trail]
+    kept = Kept(value, children) if children else value
+    if not growth.members:
+        return kept
+    return Extension(tuple(_member_call(ctx, member) for member in growth.members), kept)
+
+
+def _member_call(ctx: TaskContext, member: Member) -> Call[Any]:
+    """One job for a canvas, whatever is in it: it delegates to the canvas. For the engine, all
+    jobs that extend another one are members of its group."""
+    options = Options(id=new_id(), queue=ctx.queue, codec=codec_name("json"))
+    return Call(
+        ctx.app.tasks[MEMBER_TASK],
+        (member.signature, member.place.options()),
+        with_=options,
+        workflow=ctx.envelope.workflow or ctx.id,
+        feeds=True,
+    )
+
+
+def run_member(app: Any, ctx: TaskContext, signature: str, place: dict[str, Any]) -> Replacement:
+    """Delegate to a canvas that was added to a group."""
+    graph = import_module(REPLACING).member_graph(app, signature, place)
+    calls = graph.calls(app, ctx.app, ctx.envelope.workflow or ctx.id)
+    return Replacement(tuple(calls), graph.end.job)
+
+
+def call_unreached(app: Any, ctx: TaskContext, request: dict[str, Any], before: list[str]) -> None:
+    """Call the error callbacks of a task that could not run: a group before it has failed.
+
+    Nothing happens if the group never was, because something before it (``before``) failed: that
+    has called them.
+    """
+    losses = ctx.delivery.losses or {}
+    if any(job in losses for job in before):
+        return
+    error = import_module(RESULTS).chord_error(app, list(losses))
+    import_module(CALLBACKS).call_errbacks_of(app, request, error)
 
 
 def _result_check(ctx: TaskContext) -> Callable[[Any], None] | None:
@@ -75,11 +139,19 @@ def _result_check(ctx: TaskContext) -> Callable[[Any], None] | None:
         if type(value) in PLAIN:
             return
         try:
-            codecs.encode(value, envelope.codec)
+            codecs.encode(_storable(value, envelope.codec), envelope.codec)
         except errors.EncodeError as error:
             raise EncodeError(str(error.__cause__ or error)) from error
 
     return check
+
+
+def _storable(value: Any, codec: str) -> Any:
+    """A value as it is stored: of results, which only pickle can store, the ids."""
+    if type(value) in PLAIN or codec == PICKLE:
+        return value
+    as_tuple = getattr(value, "as_tuple", None)
+    return value if as_tuple is None else as_tuple()
 
 
 def _tracer(celery_task: Any, worker: str) -> Any:

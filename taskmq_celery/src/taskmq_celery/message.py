@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kombu.utils.json import dumps, loads
 
@@ -45,17 +45,40 @@ DEFAULTS: Mapping[str, Any] = {
 IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
 """Headers that are made from the envelope, or from the arguments, when somebody asks."""
 
-PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID = (
+PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD = (
     "properties",
     "taskmq_errbacks",
     "taskmq_relative",
     "retries",
     "id",
+    "taskmq_children",
+    "taskmq_joins",
+    "taskmq_chord",
 )
 """Headers of ours: message properties, ``link_error``, delays that count from the end of the job
-before, the number of retries to begin with, and an id that is not the job's own."""
+before, the number of retries to begin with, an id that is not the job's own, the results of what
+its end starts, whether it waits for a group, and name and id of what waits for its group."""
+OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD})
 
 PENDING_RETRY = "_pending_retry"
+GROWTH, TRAIL, FOLLOWS = "_growth", "_children", "_follows"
+
+
+class Member(NamedTuple):
+    """A canvas, as JSON text, and where it stands."""
+
+    signature: str
+    place: Any
+
+
+class Growth:
+    """What one run of a task adds to its workflow."""
+
+    def __init__(self) -> None:
+        self.trail: list[Any] = []
+        """Results of what its body has called, and of what its success starts."""
+        self.members: list[Member] = []
+        """What becomes part of the group that the task is in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +104,22 @@ class Message:
     def ignore_result(self) -> bool:
         """Whether nobody wants to know what it returns."""
         return bool(self.headers.get("ignore_result"))
+
+    def with_header(self, name: str, value: Any) -> Message:
+        """A copy with one more header, which the publisher's signals do not see."""
+        return replace(self, headers={**self.headers, name: value})
+
+    def as_request(self) -> dict[str, Any]:
+        """What error callbacks are told of the task, if it never runs."""
+        headers = {k: v for k, v in self.headers.items() if k not in OF_OURS}
+        return {
+            **headers,
+            "args": list(self.args),
+            "kwargs": dict(self.kwargs),
+            "errbacks": loads(dumps(self.errbacks)),
+            "properties": self.properties,
+            "delivery_info": {"exchange": "", "routing_key": self.queue},
+        }
 
 
 def call_of(
@@ -145,6 +184,8 @@ def _packed(message: Message) -> dict[str, Any]:
         del headers["root_id"]
     if not headers.get(RETRIES):
         headers.pop(RETRIES, None)
+    if message.headers.get(ID, message.id) != message.id:
+        headers[ID] = message.headers[ID]
     extra = {
         name: value
         for name, value in message.properties.items()
@@ -183,9 +224,13 @@ def request_dict(
     stored = dict(envelope.headers)
     properties = stored.pop(PROPERTIES, {})
     errbacks = stored.pop(ERRBACKS, None)
+    children = stored.pop(CHILDREN, None)
     stored.pop(RELATIVE, None)
+    stored.pop(JOINS, None)
+    chord = stored.pop(CHORD, None)
     task_id = stored.get(ID, envelope.id)
     limits = stored.get("timelimit") or (None, None)
+    growth = Growth()
     request: dict[str, Any] = {
         **DEFAULTS,
         **stored,
@@ -214,12 +259,27 @@ def request_dict(
         "callbacks": None,
         "errbacks": loads(errbacks) if errbacks else None,
         "chain": None,
-        "chord": None,
+        "chord": None if chord is None else _reference(*chord),
         "called_directly": False,
         "is_eager": False,
         PENDING_RETRY: [],
+        GROWTH: growth,
+        TRAIL: growth.trail,
+        FOLLOWS: children,
     }
     return request
+
+
+def _reference(task: str, task_id: str | None) -> dict[str, Any]:
+    """The body of a chord, as the tasks of its header know it."""
+    return {
+        "task": task,
+        "args": [],
+        "kwargs": {},
+        "options": {"task_id": task_id},
+        "subtask_type": None,
+        "immutable": False,
+    }
 
 
 def _iso(at: float | None) -> str | None:

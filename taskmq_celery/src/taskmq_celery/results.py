@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import datetime
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,17 +19,19 @@ from typing import Any
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from kombu.exceptions import EncodeError, OperationalError
 
-import taskmq
 from taskmq import ConfigError, JobState
 from taskmq.envelope import load
 from taskmq.errors import MessageError, TransportError
-from taskmq.records import Failure, JobRecord
+from taskmq.records import Failure, JobFilter, JobRecord
 from taskmq.states import TERMINAL
 
-from .engine import engine_for, translated
+from .codec import Kept
+from .engine import CeleryEngine, engine_for, translated
+from .message import JOINS
 
 __all__ = [
     "are_known",
+    "chord_error",
     "ended",
     "ended_among",
     "forget",
@@ -46,6 +49,7 @@ logger = logging.getLogger(__name__)
 PENDING, STARTED, RETRY = "PENDING", "STARTED", "RETRY"
 SUCCESS, FAILURE, REVOKED = "SUCCESS", "FAILURE", "REVOKED"
 
+LOST = frozenset(TERMINAL) - {JobState.SUCCEEDED}
 MAX_ANCESTORS = 10_000
 LOOK_AGAIN = 1.0
 """Seconds between two looks for an id that nobody knows: its job may not be stored yet."""
@@ -221,7 +225,7 @@ def tell_backend(app: Any, task_ids: Sequence[str]) -> None:
 # -- one record ----------------------------------------------------------------------------------
 
 
-def _meta(app: Any, engine: taskmq.App, task_id: str, record: JobRecord | None) -> dict[str, Any]:
+def _meta(app: Any, engine: CeleryEngine, task_id: str, record: JobRecord | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "task_id": task_id,
         "status": PENDING,
@@ -245,14 +249,14 @@ def _meta(app: Any, engine: taskmq.App, task_id: str, record: JobRecord | None) 
         )
     state = record.state
     if state is JobState.SUCCEEDED:
-        value = None if record.result is None else engine.codecs.decode(record.result)
-        return {**found, "status": SUCCESS, "result": value}
+        kept = Kept(None, []) if record.result is None else engine.kept(record.result)
+        return {**found, "status": SUCCESS, "result": kept.value, "children": kept.children}
     if state is JobState.FAILED:
         return {**found, "status": FAILURE, **_failure(record)}
     if state in (JobState.REVOKED, JobState.EXPIRED):
         return {**found, **_revoked(state)}
     if state is JobState.SKIPPED:
-        return {**found, **_skipped(engine, record)}
+        return {**found, **_skipped(app, engine, record)}
     return {**found, **_unfinished(app, record)}
 
 
@@ -274,13 +278,17 @@ def _revoked(state: JobState) -> dict[str, Any]:
     return {"status": REVOKED, "result": _class_named("celery.exceptions.TaskRevokedError")(word)}
 
 
-def _skipped(engine: taskmq.App, record: JobRecord) -> dict[str, Any]:
-    """As Celery does for a chain: every task behind the one that failed has its error."""
+def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any]:
+    """As Celery does: a task behind one that failed has its error, a task behind a group that
+    failed has a `ChordError`, and one that was replaced has that of its replacement."""
     current: JobRecord | None = record
     for _ in range(MAX_ANCESTORS):
         if current is None or current.state is not JobState.SKIPPED:
             break
-        current = _parent(engine, current)
+        joins, lost = _lost(engine, current)
+        if joins and lost:
+            return {"status": FAILURE, "result": _chord_error(app, engine, lost)}
+        current = lost[0] if lost else None
     if current is not None and current.state is JobState.FAILED:
         return {"status": FAILURE, **_failure(current)}
     if current is not None and current.state in (JobState.REVOKED, JobState.EXPIRED):
@@ -293,15 +301,49 @@ def _skipped(engine: taskmq.App, record: JobRecord) -> dict[str, Any]:
     }
 
 
-def _parent(engine: taskmq.App, record: JobRecord) -> JobRecord | None:
-    """The job that kept this one from running."""
-    try:
-        names = [one.job for one in load(record.envelope).after]
-    except MessageError:
-        return None
-    records = [one for one in engine.transport.get(names) if one is not None]
-    unfit = [one for one in records if one.state is not JobState.SUCCEEDED]
-    return unfit[0] if unfit else None
+def _lost(engine: CeleryEngine, record: JobRecord) -> tuple[bool, list[JobRecord]]:
+    """Whether it waits for a group; and the jobs that kept it from running, the first one first."""
+    joins, names = False, []
+    if record.delegated_to is not None:
+        names = [record.delegated_to]
+    else:
+        try:
+            envelope = load(record.envelope)
+        except MessageError:
+            return False, []
+        joins = JOINS in envelope.headers
+        names = [one.job for one in envelope.after]
+    lost = _by_guilt(engine.transport.get(names))
+    if joins and not lost and record.workflow is not None:
+        # One that was added to the group later: nothing but the workflow tells of it.
+        wanted = JobFilter(workflow=record.workflow, states=(JobState.FAILED,), limit=1)
+        lost = engine.transport.find(wanted)
+    return joins, lost
+
+
+def _by_guilt(records: Sequence[JobRecord | None]) -> list[JobRecord]:
+    """Those that did not succeed: first the ones that failed themselves, the earliest first."""
+    lost = [one for one in records if one is not None and one.state in LOST]
+    return sorted(
+        lost, key=lambda one: (one.state is not JobState.FAILED, one.finished_at or math.inf)
+    )
+
+
+def _chord_error(app: Any, engine: CeleryEngine, lost: Sequence[JobRecord]) -> BaseException:
+    culprit = lost[0]
+    error = _meta(app, engine, culprit.id, culprit)["result"]
+    make = _class_named("celery.exceptions.ChordError")
+    return make(f"Dependency {culprit.id} raised {error!r}")
+
+
+def chord_error(app: Any, jobs: Sequence[str]) -> BaseException:
+    """The error of a task behind a group of which these jobs are lost."""
+    with translated():
+        engine = engine_for(app)
+        lost = _by_guilt(engine.transport.get(jobs))
+        if not lost:
+            return _class_named("celery.exceptions.ChordError")("a task of the group is gone")
+        return _chord_error(app, engine, lost)
 
 
 def _unfinished(app: Any, record: JobRecord) -> dict[str, Any]:

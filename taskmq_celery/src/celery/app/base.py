@@ -31,6 +31,7 @@ from celery.utils.dispatch import Signal
 from celery.utils.imports import gen_task_name
 from celery.utils.time import timezone
 
+from . import builtins  # noqa: F401  # the tasks of every app
 from .annotations import prepare as prepare_annotations
 from .autoretry import add_autoretry_behaviour
 from .configuration import Configured
@@ -467,6 +468,7 @@ class Celery(Configured, Connected):
             group_id=group_id,
             group_index=group_index,
             retries=retries,
+            chord=chord,
             reply_to=reply_to,
             time_limit=time_limit,
             soft_time_limit=soft_time_limit,

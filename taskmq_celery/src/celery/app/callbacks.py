@@ -7,20 +7,24 @@ makers, and tasks that are called eagerly.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
+from celery.app.context import Context
+from celery.backends.arity import takes_new_style
 from celery.canvas import maybe_signature
+from celery.result import result_from_tuple
 from celery.utils.log import get_logger
 
-__all__ = ("call_errbacks", "follow_up")
+__all__ = ("call_errbacks", "call_errbacks_of", "follow_up")
 
 logger = get_logger(__name__)
 
 
 def follow_up(app: Any, request: Any, retval: Any) -> None:
-    """Send the callbacks of a task that succeeded, and the next task of its chain."""
+    """Send the callbacks of a task that succeeded, and the next task of its chain. What the
+    engine will start instead is noted down as the task's children."""
+    for child in request.get("_follows") or ():
+        request.children.append(result_from_tuple(child, app))
     if not (request.callbacks or request.chain):
         return
     options = {"parent_id": request.id, "root_id": request.root_id or request.id}
@@ -31,16 +35,21 @@ def follow_up(app: Any, request: Any, retval: Any) -> None:
         maybe_signature(following, app=app).apply_async((retval,), chain=rest, **options)
 
 
+def call_errbacks_of(app: Any, request: dict[str, Any], exc: BaseException) -> None:
+    """`call_errbacks` for a task that never ran, from what its message had."""
+    call_errbacks(app, Context(request), exc, "")
+
+
 def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) -> None:
     """Call the error callbacks of a task that failed.
 
-    One that is a task of this program and takes more than one argument is run here and now, with
-    request, exception and traceback; any other is sent, with the id of the failed task.
+    One that is a task of this program and takes request, exception and traceback is run here and
+    now; any other is sent, with the id of the failed task.
     """
     for each in request.errbacks or ():
         errback = maybe_signature(each, app=app)
         task = app.tasks.get(errback.task)
-        if task is not None and _takes_more_than_one(task.run):
+        if task is not None and takes_new_style(task.run, errback.args, errback.kwargs, errback):
             try:
                 errback(request, exc, traceback)
             except Exception:
@@ -48,9 +57,3 @@ def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) ->
         else:
             options = {"parent_id": request.id, "root_id": request.root_id or request.id}
             errback.apply_async((request.id,), **options)
-
-
-def _takes_more_than_one(function: Callable[..., Any]) -> bool:
-    kinds = [one.kind for one in inspect.signature(function).parameters.values()]
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Parameter.VAR_POSITIONAL in kinds or sum(k in positional for k in kinds) > 1

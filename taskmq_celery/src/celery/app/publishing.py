@@ -1,13 +1,18 @@
-"""From the call of a task to jobs in the store.
+"""From the call of a task, or of a canvas, to jobs in the store.
 
-One call is one round trip, whatever comes after the task: its links and the rest of its chain are
-stored with it, as one workflow (`taskmq_celery.graph`).
+One call is one round trip, whatever comes after the task: all of a canvas is stored together, as
+one workflow (`taskmq_celery.graph`). Tasks that wait for nothing go through their own
+``apply_async``, which programs override and libraries patch; what it publishes is collected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
 from celery import signals
@@ -15,15 +20,15 @@ from celery.exceptions import ImproperlyConfigured
 from celery.utils.dispatch import Signal
 from celery.utils.functional import maybe_list
 from celery.utils.saferepr import saferepr
-from taskmq_celery.graph import Node, nodes_of, submit
-from taskmq_celery.message import Message
+from taskmq_celery.graph import Graph, More, Place, make_room, submit
+from taskmq_celery.message import CHORD, Message
 
 from .configured import properly_configured
 
 if TYPE_CHECKING:
     from .base import Celery
 
-__all__ = ("publish",)
+__all__ = ("graph_of", "publish", "publish_canvas")
 
 MEANT_FOR_US = frozenset(
     {
@@ -37,6 +42,10 @@ MEANT_FOR_US = frozenset(
 ``AMQP.as_task_v2``. Any other option becomes a property of the message."""
 
 
+_collecting: ContextVar[Graph | None] = ContextVar("collecting", default=None)
+"""Where to put what is published in this thread, while a canvas is made into a graph."""
+
+
 def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Message:
     """Store the job of one task, with everything that is to run after it.
 
@@ -44,32 +53,116 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
     """
     links = maybe_list(options.pop("link", None)) or []
     chain = (maybe_list(options.pop("chain", None)) or [])[::-1]
+    graph = _collecting.get()
+    collected = graph is not None
+    if graph is None:
+        graph = _new_graph(app, starts=_start_of(app))
     head = _message(app, name, args, kwargs, options, links=links, chain=chain)
-    nodes = [Node(head)]
-    if links or chain:
-
-        def build(signature: Any, parent: Message) -> Message:
-            return _message_behind(app, signature, parent)
-
-        nodes = nodes_of(head, links, chain, build)
-    with properly_configured():
-        submit(app, nodes)
-    if signals.after_task_publish.receivers:
-        for node in nodes:
-            _announce(signals.after_task_publish, node.message, headers=node.message.headers)
+    head = graph.head(head, links, chain)
+    if not collected:
+        _store(app, graph)
     return head
 
 
-def _message_behind(app: Celery, signature: Any, parent: Message) -> Message:
+def publish_canvas(
+    app: Celery,
+    canvas: Any,
+    args: Any,
+    kwargs: Any,
+    options: dict[str, Any],
+    used: Iterable[str] = (),
+) -> dict[str, str]:
+    """Store the jobs of a canvas, all or none; gives new ids of tasks that took another one.
+    ``used`` are ids that may have been used before: the tasks run again.
+
+    Raises what `taskmq_celery.graph.submit` raises; nothing was stored then.
+    """
+    with properly_configured():
+        taken = make_room(app, used)
+    graph = graph_of(app, canvas, args, kwargs, options, taken=taken, in_slices=True)
+    _store(app, graph)
+    return graph.renamed
+
+
+def graph_of(
+    app: Celery,
+    canvas: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    options: dict[str, Any] | None = None,
+    *,
+    place: Place = Place(),  # noqa: B008  # immutable
+    taken: frozenset[str] = frozenset(),
+    in_slices: bool = False,
+) -> Graph:
+    """The jobs of a canvas. ``taken`` are ids of jobs that exist, which tasks of the canvas have
+    all the same. ``in_slices``: of a generator that takes its time, what there is is
+    stored from time to time."""
+    options = dict(options or {})
+    more = More(
+        args=tuple(args or ()),
+        kwargs=dict(kwargs or {}),
+        links=tuple(maybe_list(options.pop("link", None)) or ()),
+        errbacks=tuple(maybe_list(options.pop("link_error", None)) or ()),
+        options=options,
+    )
+    graph = _new_graph(app, starts=_start_of(app), taken=taken)
+    if in_slices:
+        graph.on_slow = partial(_store, app, graph, unfinished=True)
+    graph.end = graph.grow(canvas, None, place, more)
+    return graph
+
+
+def _new_graph(
+    app: Celery, starts: Callable[..., str], taken: frozenset[str] = frozenset()
+) -> Graph:
+    def build(signature: Any, place: Place) -> Message:
+        return _message_behind(app, signature, place)
+
+    return Graph(
+        build,
+        starts,
+        errbacks_on_header=bool(app.conf.task_allow_error_cb_on_chord_header),
+        taken=taken,
+    )
+
+
+def _start_of(app: Celery) -> Callable[..., str]:
+    make = symbol_by_name("celery.canvas:maybe_signature")
+
+    def start(graph: Graph, signature: Any, place: Place) -> str:
+        """Call the task as its user would: what it publishes goes into the graph."""
+        task = make(dict(signature), app=app)
+        token = _collecting.set(graph)
+        try:
+            result = task.apply_async(add_to_parent=False, **place.options())
+        finally:
+            _collecting.reset(token)
+        return str(result.id)
+
+    return start
+
+
+def _store(app: Celery, graph: Graph, *, unfinished: bool = False) -> None:
+    messages = graph.messages
+    with properly_configured():
+        submit(app, graph, unfinished=unfinished)
+    if signals.after_task_publish.receivers:
+        for message in messages:
+            _announce(signals.after_task_publish, message, headers=message.headers)
+
+
+def _message_behind(app: Celery, signature: Any, place: Place) -> Message:
     """The message of a task that runs after another one."""
-    options = dict(signature["options"])
+    options = {**signature["options"], **place.options()}
     task = app._tasks.get(signature["task"])
     if task is not None:
         options = {**task._get_exec_options(), **options}
-    options.update(
-        root_id=parent.headers["root_id"], parent_id=parent.headers["id"], task_type=task
+    options["task_type"] = task
+    links = maybe_list(options.pop("link", None)) or []
+    return _message(
+        app, signature["task"], signature["args"], signature["kwargs"], options, links=links
     )
-    return _message(app, signature["task"], signature["args"], signature["kwargs"], options)
 
 
 def _message(
@@ -110,6 +203,7 @@ def _message(
         properties.update(exchange=exchange, routing_key=routing_key)
     priority = options.get("priority")
     countdown = options.get("countdown")
+    chord = options.get("chord")
     message = Message(
         task=name,
         id=headers["id"],
@@ -138,6 +232,8 @@ def _message(
             declare=[amqp.queues[queue]],
             retry_policy=dict(conf.task_publish_retry_policy),
         )
+    if chord is not None:
+        return message.with_header(CHORD, [chord["task"], chord["options"].get("task_id")])
     return message
 
 

@@ -547,9 +547,29 @@ class Task:
 
     subtask_from_request = signature_from_request
 
-    def replace(self, sig: Any) -> NoReturn:
-        """Not supported yet."""
-        raise NotImplementedError(f"{self.name}: a task cannot replace itself yet")
+    def replace(self, sig: Any, visitor: Any = None) -> Any:
+        """Let ``sig``, a task or a canvas, take this task's place: it gets its id and gives its
+        result, and whatever waits for this task waits for that. Ends the task, at once.
+
+        It is stored in the step that settles this task. ``visitor`` stamps it.
+        """
+        sig = symbol_by_name("celery.app.replacing:replacement")(self, sig)
+        if visitor is not None:
+            sig.stamp(visitor=visitor)
+        return self.on_replace(sig)
+
+    def on_replace(self, sig: Any) -> Any:
+        """Called by `replace` with what will run: the last chance to change it."""
+        return symbol_by_name("celery.app.replacing:start_replacement")(self, sig)
+
+    def add_to_chord(self, sig: Any, lazy: bool = False) -> Any:
+        """Add a task or a canvas to the header of the chord that this task is in: the body gets
+        its result too, at the end of the list. With ``lazy`` it is given back, not called.
+
+        It is stored in the step that settles this task. Raises ``ValueError`` if there is no
+        chord.
+        """
+        return symbol_by_name("celery.app.replacing:add_member")(self, sig, lazy=lazy)
 
     # -- results and signatures --------------------------------------------------------------
 
@@ -575,6 +595,21 @@ class Task:
     def si(self, *args: Any, **kwargs: Any) -> Signature:
         """A signature with these arguments, which takes no others: an immutable one."""
         return self.signature(args, kwargs, immutable=True)
+
+    def map(self, it: Any) -> Signature:
+        """A signature that calls this task with every item of ``it``, as one task."""
+        made: Signature = symbol_by_name("celery.canvas:xmap")(self.s(), it, app=self.app)
+        return made
+
+    def starmap(self, it: Any) -> Signature:
+        """`map` for items that are several arguments each."""
+        made: Signature = symbol_by_name("celery.canvas:xstarmap")(self.s(), it, app=self.app)
+        return made
+
+    def chunks(self, it: Any, n: int) -> Signature:
+        """A signature of a group of starmaps, of ``n`` items each."""
+        made: Signature = symbol_by_name("celery.canvas:chunks")(self.s(), it, n, app=self.app)
+        return made
 
     # -- as an object ------------------------------------------------------------------------
 

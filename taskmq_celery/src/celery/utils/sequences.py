@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import UserList
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -38,12 +39,21 @@ class _regen(UserList[Any], list[Any]):  # type: ignore[misc]  # noqa: N801  # C
         self._iterator: Iterator[Any] | None = None
         self._known: list[Any] = []
         self._functions: list[Callable[[Any], Any]] = []
+        self._spent = 0.0
+        self.paced_by: _regen | None = None
+        """What its own items are made from, if that is one of these too."""
         self.__done = False
 
     @property
     def is_done(self) -> bool:
         """Whether every item has been taken from the source."""
         return self.__done
+
+    @property
+    def pace(self) -> float:
+        """Seconds that the source took for an item so far."""
+        behind = 0.0 if self.paced_by is None else self.paced_by.pace
+        return max(behind, self._spent / (len(self._known) or 1))
 
     def map(self, func: Callable[[Any], Any]) -> None:
         """Replace every item, those to come too, by ``func(item)``."""
@@ -56,11 +66,14 @@ class _regen(UserList[Any], list[Any]):  # type: ignore[misc]  # noqa: N801  # C
             return False
         if self._iterator is None:
             self._iterator = iter(self._source)
+        started = time.monotonic()
         try:
             item = next(self._iterator)
         except StopIteration:
             self.__done = True
             return False
+        finally:
+            self._spent += time.monotonic() - started
         for function in self._functions:
             item = function(item)
         self._known.append(item)

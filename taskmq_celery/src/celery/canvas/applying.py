@@ -1,0 +1,71 @@
+"""How a canvas runs: stored as one workflow, or here and now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery._state import get_current_worker_task
+from celery.app.publishing import publish_canvas
+
+__all__ = ("apply_in_turn", "first_of", "launch")
+
+
+def launch(
+    canvas: Any,
+    args: Any,
+    kwargs: Any,
+    options: dict[str, Any],
+    *,
+    add_to_parent: bool = True,
+) -> Any:
+    """Store the jobs of a canvas, all or none; gives the result to come. The canvas stays as it
+    is."""
+    canvas = canvas.clone()
+    canvas._take_your_time()
+    used = canvas._ids_in_use()
+    result = canvas.freeze(options.pop("task_id", None))
+    if result is None:
+        return None
+    given = {name: value for name, value in options.items() if value is not None}
+    renamed = publish_canvas(canvas.app, canvas, args, kwargs, given, used)
+    if renamed:
+        _rename(result, renamed)
+    parent = get_current_worker_task() if add_to_parent else None
+    if parent is not None:
+        parent.add_trail(result)
+    return result
+
+
+def _rename(result: Any, ids: dict[str, str]) -> None:
+    """Tasks whose ``apply_async`` is overridden may choose another id than they were told."""
+    pending = [result]
+    while pending:
+        each = pending.pop()
+        each.id = ids.get(each.id, each.id)
+        pending.extend(getattr(each, "results", None) or ())
+        if each.parent is not None:
+            pending.append(each.parent)
+
+
+def apply_in_turn(
+    canvas: Any, steps: list[Any], args: Any, kwargs: Any, options: dict[str, Any]
+) -> Any:
+    """Run the steps of a chain here and now; gives the result of the last."""
+    options = {**canvas["options"], **options}
+    given = () if canvas["immutable"] else (*(args or ()), *canvas["args"])
+    if not steps and canvas.tasks:  # nothing but an empty group
+        return canvas.tasks[-1].apply(**options)
+    last = None
+    for step in steps:
+        task = step.clone(given, kwargs)
+        result = task.apply(() if last is None else (last.get(),), **options)
+        first_of(result).parent, last = last, result
+        given, kwargs = (), None
+    return last
+
+
+def first_of(result: Any) -> Any:
+    """The earliest of a result and its parents."""
+    while result.parent is not None:
+        result = result.parent
+    return result

@@ -1,0 +1,18 @@
+"""How canvases look to people."""
+
+from __future__ import annotations
+
+__all__ = ("without_module",)
+
+
+def without_module(task_name: str, text: str) -> str:
+    """``text`` with the module of the task's name mentioned once.
+
+    >>> without_module("proj.add", "proj.add(1) | proj.add(2)")
+    'proj.add(1) | add(2)'
+    """
+    module = str(task_name).rpartition(".")[0]
+    if not module:
+        return text
+    before, found, after = text.partition(f"{module}.")
+    return before + found + after.replace(f"{module}.", "")

@@ -1,0 +1,166 @@
+"""When a part of a canvas fails: what the other results are, and whose callbacks are called."""
+
+# mypy: disable-error-code="untyped-decorator"
+# Celery's decorators carry no types.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery import chain, chord, group
+from celery.exceptions import ChordError, TaskRevokedError
+
+Work = Callable[[], None]
+
+
+LEGACY = "ignore:task_allow_error_cb_on_chord_header=False"
+
+
+def told(t: Any) -> list[Any]:
+    """Ids of tasks and errors, as the error callback got them."""
+    return [tuple(each[1:]) for each in t.ran if each[0] == "tell"]
+
+
+def test_a_chord_fails_with_its_header(t: Any, work: Work) -> None:
+    failing = t.fail.s()
+    failing.freeze()
+    result = chord([t.same.s(1), failing], t.total.s()).apply_async()
+    work()
+    assert result.state == "FAILURE"
+    assert isinstance(result.result, ChordError)
+    assert str(result.result) == f"Dependency {failing.id} raised ValueError('deliberate')"
+    with pytest.raises(ValueError, match="deliberate"):
+        result.get(timeout=1)
+    with pytest.raises(ChordError, match="deliberate"):
+        result.get(timeout=1, follow_parents=False)
+    assert not any(name == "total" for name, *_ in t.ran)
+
+
+def test_the_error_callback_of_a_body_that_cannot_run(t: Any, work: Work) -> None:
+    body = t.total.s().on_error(t.tell.s())
+    result = chord([t.same.s(1), t.fail.s(), t.fail.s()], body).apply_async()
+    work()
+    ((task_id, error),) = told(t)
+    assert task_id == result.id
+    assert error.startswith('ChordError("Dependency ')
+
+
+def test_old_style_error_callbacks_get_the_id_of_the_body(t: Any, work: Work) -> None:
+    body = t.total.s().on_error(t.note.s())
+    result = chord([t.fail.s()], body).apply_async()
+    work()
+    assert ("note", result.id) in t.ran
+
+
+@pytest.mark.filterwarnings(LEGACY)
+def test_every_task_of_a_body_that_is_a_group_has_its_callbacks_called(t: Any, work: Work) -> None:
+    canvas = chord([t.fail.s()], group(t.total.s(), t.same.s()))
+    canvas.link_error(t.tell.s())
+    result = canvas.apply_async()
+    work()
+    assert {task_id for task_id, _ in told(t)} == {each.id for each in result}
+
+
+@pytest.mark.filterwarnings(LEGACY)
+@pytest.mark.parametrize("on_header", [False, True])
+def test_callbacks_of_a_chord_on_its_header(app: Any, t: Any, work: Work, on_header: bool) -> None:
+    app.conf.task_allow_error_cb_on_chord_header = on_header
+    canvas = chord([t.fail.s(), t.same.s(1), t.fail.s()], t.total.s())
+    canvas.link_error(t.tell.s())
+    result = canvas.apply_async()
+    work()
+    failed = [each.id for each in result.parent if each.failed()]
+    expected = [*failed, result.id] if on_header else [result.id]
+    assert sorted(task_id for task_id, _ in told(t)) == sorted(expected)
+
+
+def test_a_failure_before_a_chord_calls_back_once(t: Any, work: Work) -> None:
+    canvas = chain(t.fail.s(), group(t.same.s(), t.same.s()), t.total.s(), t.same.s())
+    result = canvas.on_error(t.tell.s()).apply_async()
+    work()
+    ((task_id, error),) = told(t)
+    assert error == "ValueError('deliberate')"
+    assert task_id == result.parent.parent.parent.id
+    assert result.state == "FAILURE"
+    with pytest.raises(ValueError, match="deliberate"):
+        result.get(timeout=1)
+
+
+def test_a_failure_reaches_chords_around_and_behind(t: Any, work: Work) -> None:
+    inner = chord([t.same.s(1), t.fail.s()], t.total.s())
+    result = (chord([inner, t.same.s(2)], t.total.s()) | t.same.s()).apply_async()
+    work()
+    for each in (result, result.parent):
+        assert each.state == "FAILURE"
+        assert isinstance(each.result, ChordError)
+    assert str(result.result).count("Dependency") == 2
+    assert "deliberate" in str(result.result)
+
+
+def test_a_chain_that_breaks_in_a_header(t: Any, work: Work) -> None:
+    body = t.total.s().on_error(t.tell.s())
+    result = chord([chain(t.same.s(1), t.fail.s(), t.same.s()), t.same.s(2)], body).apply_async()
+    work()
+    ((task_id, error),) = told(t)
+    assert task_id == result.id
+    assert "deliberate" in error
+
+
+def test_a_task_of_a_group_that_fails_keeps_no_other_from_running(t: Any, work: Work) -> None:
+    result = group(t.same.s(1), t.fail.s(), t.same.s(3)).apply_async()
+    work()
+    assert [each.state for each in result] == ["SUCCESS", "FAILURE", "SUCCESS"]
+    assert (result.ready(), result.failed(), result.successful()) == (True, True, False)
+    assert (result.completed_count(), result.waiting()) == (2, False)
+    with pytest.raises(ValueError, match="deliberate"):
+        result.get(timeout=1)
+    one, error, three = result.get(timeout=1, propagate=False)
+    assert (one, repr(error), three) == (1, "ValueError('deliberate')", 3)
+
+
+def test_a_member_that_is_revoked_fails_the_chord(t: Any, work: Work) -> None:
+    result = chord([t.same.s(1), t.same.s(2)], t.total.s()).apply_async()
+    result.parent[1].revoke()
+    work()
+    assert isinstance(result.result, ChordError)
+    assert "TaskRevokedError" in str(result.result)
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=1)
+
+
+def test_a_retry_in_a_header(app: Any, t: Any, work: Work) -> None:
+    @app.task(name="flaky", bind=True, default_retry_delay=0)
+    def flaky(self: Any) -> int:
+        if self.request.retries < 2:
+            raise self.retry(countdown=0)
+        return 5
+
+    result = chord([flaky.s(), t.same.s(1)], t.total.s()).apply_async()
+    work()
+    assert result.get(timeout=1) == 6
+
+
+def test_groups_have_no_links(t: Any) -> None:
+    for option in ("link", "link_error"):
+        with pytest.raises(TypeError, match="Cannot add link to group"):
+            group(t.same.s(1)).apply_async(**{option: t.note.s()})
+
+
+def test_the_link_of_a_group_is_that_of_its_first_task(t: Any, work: Work) -> None:
+    canvas = group(t.same.s(1), t.same.s(2))
+    canvas.link(t.note.s("linked"))
+    canvas.apply_async()
+    work()
+    assert t.ran.count(("note", "linked")) == 1
+
+
+def test_links_that_are_canvases(t: Any, work: Work) -> None:
+    first = t.same.s(1)
+    first.link(chord([t.add.s(1), t.add.s(2)], t.note.s()))
+    first.link(group(t.add.s(10), t.add.s(20)) | t.note.s())
+    first.apply_async()
+    work()
+    assert sorted(what for name, what, *_ in t.ran if name == "note") == [[2, 3], [11, 21]]

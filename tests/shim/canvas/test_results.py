@@ -1,0 +1,146 @@
+"""Results of canvases: parents, children, groups that are saved."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery import chain, chord, group
+from celery.result import AsyncResult, GroupResult, ResultSet, result_from_tuple
+
+Value = Callable[[Any], Any]
+Work = Callable[[], None]
+
+
+def test_parents_lead_back_to_the_start(t: Any) -> None:
+    result = chain(
+        t.same.s(1), group(t.add.s(1), t.add.s(2)), t.total.s(), t.same.s()
+    ).apply_async()
+    assert isinstance(result, AsyncResult)
+    assert isinstance(result.parent, AsyncResult)
+    assert isinstance(result.parent.parent, GroupResult)
+    assert isinstance(result.parent.parent.parent, AsyncResult)
+    assert result.parent.parent.parent.parent is None
+
+
+def test_what_tasks_know_of_their_place(t: Any, value: Value) -> None:
+    result = (
+        t.ids.si() | t.ids.si() | group(t.ids.si() for _ in range(3)) | t.ids.si() | t.ids.si()
+    ).apply_async()
+    value(result)
+    last, body = result.get(), result.parent.get()
+    header, second = result.parent.parent, result.parent.parent.parent
+    root = second.parent.id
+    assert second.parent.get() == [root, None, None, None]
+    assert second.get() == [root, root, None, None]
+    assert header.get() == [[root, second.id, header.id, place] for place in range(3)]
+    assert body[0] == root
+    assert body[1] in {each.id for each in header}
+    assert last[:2] == [root, result.parent.id]
+
+
+def test_children_of_a_chain_and_its_graph(app: Any, t: Any, value: Value) -> None:
+    result = (t.add.s(1, 1) | group(t.add.s(1), t.add.s(2)) | t.total.s()).apply_async()
+    value(result)
+    first = app.AsyncResult(result.parent.parent.id)  # asked from elsewhere
+    (header,) = first.children
+    assert isinstance(header, GroupResult)
+    assert [each.id for each in header] == [each.id for each in result.parent]
+    assert [found for _, found in first.collect()] == [2, [3, 4], 3, 4]
+
+
+def test_children_of_a_body_that_calls_others(app: Any, t: Any, value: Value) -> None:
+    @app.task(name="calls")  # type: ignore[untyped-decorator]
+    def calls() -> None:
+        t.add.delay(1, 1)
+        group(t.same.s(1), t.same.s(2)).delay()
+
+    result = calls.delay()
+    value(result)
+    one, several = result.children
+    assert (one.get(), several.get()) == (2, [1, 2])
+    assert isinstance(several, GroupResult)
+
+
+def test_a_task_may_return_results(app: Any, t: Any, value: Value) -> None:
+    @app.task(name="returns")  # type: ignore[untyped-decorator]
+    def returns() -> Any:
+        return (t.add.s(1, 1) | t.add.s(2)).delay()
+
+    given = value(returns.delay())
+    inner = result_from_tuple(given, app)
+    assert (inner.get(timeout=1), inner.parent.get(timeout=1)) == (4, 2)
+
+
+def test_groups_can_be_saved(app: Any, t: Any, value: Value) -> None:
+    result = group(t.same.s(1), t.same.s(2)).apply_async()
+    assert app.GroupResult.restore(result.id) is None
+    result.save()
+    again = app.GroupResult.restore(result.id)
+    assert again == result
+    assert value(again) == [1, 2]
+    again.delete()
+    assert app.GroupResult.restore(result.id) is None
+    empty = group([], app=app).apply_async()
+    empty.save()
+    assert GroupResult.restore(empty.id, app=app).results == []
+
+
+def test_results_as_values(app: Any, t: Any) -> None:
+    result = chord([t.same.s(1), t.same.s(2)], t.total.s()).apply_async()
+    again = result_from_tuple(json.loads(json.dumps(result.as_tuple())), app)
+    assert (again, again.parent) == (result, result.parent)
+    assert pickle.loads(pickle.dumps(result.parent)) == result.parent  # noqa: S301  # our own bytes
+    assert copy.copy(result) == result
+    assert result.as_list() == [result.id, result.parent.id]
+
+
+def test_results_one_by_one(app: Any, t: Any, work: Work) -> None:
+    results = ResultSet([t.same.delay(1), t.same.delay(2)], app=app)
+    results.add(t.same.delay(3))
+    results.add(results[0])
+    assert (len(results), results.ready(), results.waiting()) == (3, False, True)
+    work()
+    found: dict[str, Any] = {}
+    results.join(callback=found.__setitem__)
+    assert list(found.values()) == [1, 2, 3]
+    assert results.join_native(timeout=1) == [1, 2, 3]
+    results.discard(results[1])
+    assert results.get(timeout=1) == [1, 3]
+    results.forget()
+    assert not results.ready()
+
+
+def test_waiting_for_results_within_a_task_is_refused(app: Any, t: Any, value: Value) -> None:
+    @app.task(name="waits")  # type: ignore[untyped-decorator]
+    def waits() -> None:
+        group(t.same.s(1)).delay().get()
+
+    result = waits.delay()
+    with pytest.raises(RuntimeError, match="Never call result"):
+        value(result)
+
+
+def test_a_canvas_can_be_frozen_and_applied_later(t: Any, value: Value) -> None:
+    canvas = chain(t.same.s(1), group(t.add.s(1), t.add.s(2)), t.total.s())
+    frozen = canvas.freeze("mine")
+    assert (frozen.id, canvas.id) == ("mine", "mine")
+    result = canvas.apply_async()
+    assert result.as_tuple() == frozen.as_tuple()
+    assert value(frozen) == 5
+
+
+def test_a_frozen_canvas_runs_again_when_it_is_applied_again(t: Any, value: Value) -> None:
+    canvas = chord([t.note.s(1), t.note.s(2)], t.total.s())
+    canvas.freeze()
+    first, second = canvas.apply_async(), None
+    assert value(first) == 3
+    second = canvas.apply_async()
+    assert second.id == first.id
+    assert value(second) == 3
+    assert sum(name == "note" for name, *_ in t.ran) == 4
