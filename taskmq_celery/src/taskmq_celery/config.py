@@ -96,7 +96,33 @@ _BROKER = "belongs to the connection to a message broker"
 _CHILD = "there are no child processes: it counts in `prefork` only"
 _PREFETCH = "the worker decides by itself how much it takes in advance"
 
+_OTHER_BACKENDS = (
+    *("arangodb_", "azureblockblob_", "cassandra_", "cosmosdbsql_", "couchbase_"),
+    *("elasticsearch_", "gcs_", "s3_"),
+)
+_LATER = {
+    "beat_": "there is no beat yet",
+    "control_": "remote control is not supported yet",
+    "event_": "events are not supported yet",
+}
+_HERE = frozenset({"beat_cron_starting_deadline", "beat_schedule"})
+
+
+def _by_prefix() -> dict[str, str]:
+    reasons = {
+        **dict.fromkeys(_OTHER_BACKENDS, "that result backend is not there"),
+        **_LATER,
+    }
+    return {
+        name: reason
+        for prefix, reason in reasons.items()
+        for name in SETTINGS
+        if name.startswith(prefix) and name not in _HERE
+    }
+
+
 NOT_USED: Mapping[str, str] = {
+    **_by_prefix(),
     "broker_channel_error_retry": _BROKER,
     "broker_connection_max_retries": _BROKER,
     "broker_connection_retry": _BROKER,
@@ -109,12 +135,17 @@ NOT_USED: Mapping[str, str] = {
     "broker_native_delayed_delivery_queue_type": _BROKER,
     "broker_pool_acquire_timeout": _BROKER,
     "broker_pool_limit": _BROKER,
-    "broker_transport_options": f"{_BROKER} (only `lease` is read)",
+    "broker_transport_options": f"{_BROKER}, apart from those named above",
     "broker_use_ssl": _BROKER,
     "result_exchange": "results are not sent as messages",
     "result_exchange_type": "results are not sent as messages",
     "result_persistent": "results are as durable as where they are kept",
-    "task_compression": "messages are stored as they are",
+    "result_chord_retry_interval": "nothing asks again and again whether a chord is ready",
+    "task_acks_on_failure": "a task that failed is done with, and kept as a dead letter",
+    "task_acks_on_failure_or_timeout": "a task that failed is done with, and kept as a dead letter",
+    "task_acks_on_timeout": "a task that failed is done with, and kept as a dead letter",
+    "task_allow_error_cb_on_chord_header": "chords are not supported yet",
+    "task_compression": "jobs are stored as they are (`send_task_message` compresses)",
     "task_create_missing_queue_type": _BROKER,
     "task_create_missing_queue_exchange_type": _BROKER,
     "task_default_delivery_mode": "every job is as durable as the store",
@@ -123,11 +154,19 @@ NOT_USED: Mapping[str, str] = {
     "task_publish_retry_policy": "publishing either succeeds or fails at once",
     "task_queue_max_priority": "every queue has priorities",
     "task_reject_on_worker_lost": "a job whose worker was lost is always run again",
+    "task_retry_on_worker_lost": "a job whose worker was lost is always run again",
     "task_default_rate_limit": "rate limits are not supported yet",
     "task_soft_time_limit": _CHILD,
     "task_time_limit": _CHILD,
     "task_send_sent_event": "events are not supported yet",
     "worker_send_task_events": "events are not supported yet",
+    "worker_agent": "there are no agents",
+    "worker_autoscaler": _POOL,
+    "worker_consumer": "the engine takes the jobs",
+    "worker_direct": "a queue for each worker is not supported yet",
+    "worker_enable_remote_control": "remote control is not supported yet",
+    "worker_enable_soft_shutdown_on_idle": "a worker gives back at once what it has not started",
+    "worker_soft_shutdown_timeout": "a worker gives back at once what it has not started",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
     "worker_deduplicate_successful_tasks": "a settled job is never delivered again",
     "worker_detect_quorum_queues": _BROKER,
@@ -149,6 +188,10 @@ NOT_USED: Mapping[str, str] = {
 }
 
 
+READ_OPTIONS = frozenset({"lease", "master_name", "sentinel_kwargs", "state"})
+"""The keys of ``broker_transport_options`` that have a meaning."""
+
+
 def unused_settings(conf: Any) -> dict[str, str]:
     """The settings that somebody wrote and that have no effect, with the reason.
 
@@ -164,5 +207,5 @@ def unused_settings(conf: Any) -> dict[str, str]:
 def _has_more(name: str, value: Any) -> bool:
     """Whether a value says anything that is not the default and has no effect."""
     if name == "broker_transport_options":
-        return bool(value.keys() - {"lease"})
+        return bool(value.keys() - READ_OPTIONS)
     return bool(value != SETTINGS[name].default)
