@@ -175,7 +175,8 @@ class AsyncResult(ResultBase):
             return None
         if disable_sync_subtasks:
             assert_will_not_block()
-        if follow_parents and propagate and self.parent is not None:
+        behind = follow_parents and propagate and self.parent is not None
+        if behind:
             self._maybe_reraise_parent_error()
             on_interval = _both(on_interval, self._maybe_reraise_parent_error)
         if self._cache is None and on_message is None and self._runs_here():
@@ -189,16 +190,22 @@ class AsyncResult(ResultBase):
             self.backend.add_pending_result(self)
             if _asks_engine(self.backend):
                 on_interval = _both(on_interval, self._look_at_engine())
-            self.backend.wait_for_pending(
-                self,
-                timeout=timeout,
-                interval=interval,
-                on_interval=on_interval,
-                no_ack=no_ack,
-                propagate=False,
-                on_message=on_message,
-            )
-        if follow_parents and propagate and self.parent is not None:
+            try:
+                return self.backend.wait_for_pending(
+                    self,
+                    timeout=timeout,
+                    interval=interval,
+                    on_interval=on_interval,
+                    no_ack=no_ack,
+                    propagate=propagate,
+                    callback=callback,
+                    on_message=on_message,
+                )
+            except Exception:
+                if behind:
+                    self._maybe_reraise_parent_error()
+                raise
+        if behind:
             self._maybe_reraise_parent_error()  # it is why this one did not run
         return self.maybe_throw(propagate=propagate, callback=callback)
 
@@ -207,8 +214,9 @@ class AsyncResult(ResultBase):
     def _runs_here(self) -> bool:
         """Whether the engine knows the task: then it wakes whoever waits. Where others wait for
         records in this process (`then`), this one has to let them come."""
-        others = any(getattr(self.backend, "_pending_results", ()))
-        return _asks_engine(self.backend) and not others and is_known(self.app, self.id)
+        if not _asks_engine(self.backend) or any(self.backend._pending_results):
+            return False
+        return is_known(self.app, self.id)
 
     def _look_at_engine(self) -> Callable[[], None]:
         """What looks there once in a while: no record may ever come of a task that was revoked."""
@@ -606,6 +614,7 @@ class EagerResult(AsyncResult):
         """Make the state ``REVOKED``."""
         self._state = states.REVOKED
         self._result = TaskRevokedError("revoked")
+        self._traceback = None
 
     @property
     def supports_native_join(self) -> bool:

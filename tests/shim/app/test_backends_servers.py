@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from kombu.exceptions import ContentDisallowed
 from redis import Redis
 
+from celery import states
 from celery.app.task import Context
 from celery.backends.database import DatabaseBackend, _PlainData, retry, session_cleanup
 from celery.backends.database.models import Task
@@ -164,6 +165,46 @@ def test_a_value_that_redis_does_not_take_is_refused_here(redis_app: Any) -> Non
     redis_app.backend._MAX_STR_VALUE_SIZE = 10
     with pytest.raises(BackendStoreError, match="too large"):
         redis_app.backend.set("k", "x" * 11)
+
+
+def test_parts_of_a_chord_are_counted_once_and_the_body_is_sent_once(
+    redis_app: Any, client: Any
+) -> None:
+    """Chords that a real Celery published, with this program among the workers."""
+    sent: list[Any] = []
+
+    @redis_app.task(name="body")
+    def body(values: Any) -> None:
+        """Never run here."""
+
+    body.apply_async = lambda args=(), *rest, **options: sent.append(args[0])
+    backend = redis_app.backend
+    backend.set_chord_size("g", 3)
+
+    def ends(index: int, value: Any) -> None:
+        request = Context(id=f"t{index}", group="g", group_index=index, chord=body.s())
+        backend.on_chord_part_return(request, states.SUCCESS, value)
+
+    for index, value in ((2, "c"), (0, "a"), (0, "again"), (1, "b"), (1, "late")):
+        ends(index, value)
+    assert sent == [["a", "b", "c"]]
+    assert sorted(client.keys("celery-taskset-meta-g*")) == [b"celery-taskset-meta-g.c"]
+
+
+def test_a_part_that_failed_fails_the_body(redis_app: Any) -> None:
+    @redis_app.task(name="body")
+    def body(values: Any) -> None:
+        """Never run here."""
+
+    backend = redis_app.backend
+    backend.set_chord_size("g", 1)
+    signature = body.s()
+    signature.options["task_id"] = "body-id"
+    request = Context(id="t", group="g", group_index=0, chord=signature)
+    backend.on_chord_part_return(request, states.FAILURE, ValueError("bad"))
+    meta = backend.get_task_meta("body-id")
+    assert meta["status"] == "FAILURE"
+    assert "Dependency t raised ValueError('bad')" in str(meta["result"])
 
 
 # -- databases -------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn
-from uuid import UUID
 
 from billiard.einfo import ExceptionInfo
 from kombu.compression import get_encoder as get_compression_encoder
@@ -32,12 +31,10 @@ from kombu.utils.functional import LRUCache, maybe_list
 from kombu.utils.url import maybe_sanitize_url
 from kombu.utils.uuid import uuid
 
-from celery import canvas as _canvas
-from celery import result as _result
 from celery import states
 from celery._state import get_current_task
 from celery.app.context import Context
-from celery.canvas import maybe_signature
+from celery.canvas import group, maybe_signature
 from celery.exceptions import (
     BackendGetMetaError,
     BackendStoreError,
@@ -47,7 +44,14 @@ from celery.exceptions import (
     TaskRevokedError,
     TimeoutError,
 )
-from celery.result import AsyncResult, ResultBase, allow_join_result, result_from_tuple
+from celery.result import (
+    AsyncResult,
+    GroupResult,
+    ResultBase,
+    ResultSet,
+    allow_join_result,
+    result_from_tuple,
+)
 from celery.utils.collections import BufferMap
 from celery.utils.log import get_logger
 from celery.utils.time import get_exponential_backoff_interval
@@ -69,6 +73,7 @@ __all__ = (
     "BaseDictBackend",
     "BaseKeyValueStoreBackend",
     "DisabledBackend",
+    "GroupResult",
     "KeyValueStoreBackend",
     "SyncBackendMixin",
     "allow_join_result",
@@ -76,10 +81,6 @@ __all__ = (
     "decompress_payload",
     "get_current_task",
 )
-
-group: Any = getattr(_canvas, "group", ())
-GroupResult: Any = getattr(_result, "GroupResult", None)
-ResultSet: Any = getattr(_result, "ResultSet", ())
 
 logger = get_logger(__name__)
 
@@ -815,7 +816,7 @@ class EngineWaits:
     worker can tell the backend of."""
 
     app: Any
-    asks_engine: bool
+    asks_engine = False
     READY_STATES: frozenset[str]
     get_task_meta: Callable[..., dict[str, Any]]
 
@@ -864,7 +865,7 @@ class SyncBackendMixin(EngineWaits):
         ids = set()
         for each in result.results:
             if isinstance(each, ResultSet):
-                yield each.id, each.results
+                yield getattr(each, "id", None), each.results
             else:
                 ids.add(each.id)
         if ids:
@@ -1033,7 +1034,7 @@ class BaseKeyValueStoreBackend(Backend):
         return self._get_key_for(self.chord_keyprefix, group_id, key)
 
     def _get_key_for(self, prefix: Any, id: Any, key: Any = "") -> Any:
-        text = str(id) if isinstance(id, UUID) else id
+        text = id if isinstance(id, (str, bytes)) else str(id)
         return prefix + self.key_t(text) + self.key_t(key)
 
     def _strip_prefix(self, key: Any) -> str:
