@@ -89,8 +89,8 @@ class ErrbacksJob(taskmq.Task[..., None]):
         super().__init__()
         self._celery_app = app
 
-    def run(self, request: dict[str, Any], before: list[str]) -> None:
-        call_unreached(self._celery_app, current_task(), request, before)
+    def run(self, request: dict[str, Any], before: list[str], joins: int) -> None:
+        call_unreached(self._celery_app, current_task(), request, before, joins)
 
 
 class MemberJob(taskmq.Task[..., Any]):

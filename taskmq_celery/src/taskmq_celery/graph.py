@@ -29,7 +29,7 @@ from taskmq.states import TERMINAL
 
 from .codec import codec_name
 from .engine import ERRBACKS_TASK, engine_for, job_named, translated
-from .message import CHILDREN, JOINS, Message, call_of, with_id
+from .message import CHILDREN, JOINED, JOINS, SPREAD, Message, call_of, with_id
 
 __all__ = ["Graph", "More", "Place", "ids_of", "make_room", "submit"]
 
@@ -66,6 +66,8 @@ class Source:
     end: End
     joins: bool = False
     """Whether that is a group: then what is lost there is a `ChordError` here."""
+    spread: bool = False
+    """Whether what waits is a group as well: then its tasks have the error of the lost one."""
     before: tuple[str, ...] = ()
     """Jobs that had to succeed for the group to start: if one of these is lost, the group did not
     fail, it never was."""
@@ -258,7 +260,8 @@ class Graph:
             many = isinstance(source.end, Many)
             after = tuple(Dependency(job, 0, collect=many) for job in awaited)
         if source.joins:
-            message = message.with_header(JOINS, 1)
+            joins = SPREAD if source.spread else JOINED
+            message = message.with_header(JOINS, joins)
         message = self._add(message, after)
         end = One(message.id)
         if adopt:
@@ -306,8 +309,10 @@ class Graph:
         self, signature: Signature, source: Source | None, place: Place, more: More, adopt: bool
     ) -> End:
         more = more.within(signature)
-        more = replace(more, links=())  # a group has none
+        links, more = more.links, replace(more, links=())
         group = signature["options"].get("task_id") or uuid()
+        if source is not None and source.joins:
+            source = replace(source, spread=True)
         ends: list[End] = []
         members = _members(signature, more)
         if source is not None and isinstance(source.end, Many):
@@ -317,6 +322,8 @@ class Graph:
         tasks = signature["kwargs"].get("tasks")
         for member, given in members:
             here = replace(place, group_id=group, group_index=len(ends))
+            if links and not ends:  # the first task stands for all, as in `group.link`
+                given = replace(given, links=tuple({**one, "immutable": True} for one in links))
             end = self.grow(member, source, here, given, adopt=False)
             if end is not None:
                 ends.append(end)
@@ -344,7 +351,11 @@ class Graph:
         above = Place(root_id=place.root_id, parent_id=place.parent_id, chord=_reference(body))
         end = self._group(header, source, above, given, adopt)
         behind = replace(more, args=(), kwargs={})
-        found = self.grow(body, Source.of(end, source), place, behind)
+        behind_header = Source.of(end, source)
+        if source is not None and source.joins and not self._errbacks_on_header:
+            # Nobody has called back for the group above: its error is the body's affair.
+            behind_header = replace(behind_header, before=source.before)
+        found = self.grow(body, behind_header, place, behind)
         return end if found is None else found
 
     # -- edges -------------------------------------------------------------------------------
@@ -455,7 +466,7 @@ class Graph:
             queue=message.queue,
             priority=message.priority,
             codec=codec_name(message.serializer),
-            headers={JOINS: 1} if node.kind == "gather" else None,
+            headers={JOINS: SPREAD} if node.kind == "gather" else None,
         )
         if node.kind == "gather":
             job = job_named(app, engine, COLLECT)
@@ -463,7 +474,7 @@ class Graph:
         job = job_named(app, engine, ERRBACKS_TASK)
         return taskmq.Call(
             job,
-            (message.as_request(), list(node.before)),
+            (message.as_request(), list(node.before), message.headers[JOINS]),
             {},
             replace(options, store_result=False, result_ttl=0.0),
             node.after,

@@ -113,7 +113,9 @@ def run_member(app: Any, ctx: TaskContext, signature: str, place: dict[str, Any]
     return Replacement(tuple(calls), graph.end.job)
 
 
-def call_unreached(app: Any, ctx: TaskContext, request: dict[str, Any], before: list[str]) -> None:
+def call_unreached(
+    app: Any, ctx: TaskContext, request: dict[str, Any], before: list[str], joins: int
+) -> None:
     """Call the error callbacks of a task that could not run: a group before it has failed.
 
     Nothing happens if the group never was, because something before it (``before``) failed: that
@@ -122,7 +124,7 @@ def call_unreached(app: Any, ctx: TaskContext, request: dict[str, Any], before: 
     losses = ctx.delivery.losses or {}
     if any(job in losses for job in before):
         return
-    error = import_module(RESULTS).chord_error(app, list(losses))
+    error = import_module(RESULTS).error_behind(app, list(losses), joins)
     import_module(CALLBACKS).call_errbacks_of(app, request, error)
 
 

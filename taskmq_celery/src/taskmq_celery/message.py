@@ -58,6 +58,8 @@ PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD = (
 """Headers of ours: message properties, ``link_error``, delays that count from the end of the job
 before, the number of retries to begin with, an id that is not the job's own, the results of what
 its end starts, whether it waits for a group, and name and id of what waits for its group."""
+JOINED, SPREAD = 1, 2
+"""What a task that waits for a group is: one for all, or one of several."""
 OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD})
 
 PENDING_RETRY = "_pending_retry"

@@ -20,6 +20,7 @@ from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from kombu.exceptions import EncodeError, OperationalError
 
 from taskmq import ConfigError, JobState
+from taskmq.builtin import COLLECT
 from taskmq.envelope import load
 from taskmq.errors import MessageError, TransportError
 from taskmq.records import Failure, JobFilter, JobRecord
@@ -27,13 +28,13 @@ from taskmq.states import TERMINAL
 
 from .codec import Kept
 from .engine import CeleryEngine, engine_for, translated
-from .message import JOINS
+from .message import JOINED, JOINS, SPREAD
 
 __all__ = [
     "are_known",
-    "chord_error",
     "ended",
     "ended_among",
+    "error_behind",
     "forget",
     "is_known",
     "meta",
@@ -286,8 +287,8 @@ def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any
         if current is None or current.state is not JobState.SKIPPED:
             break
         joins, lost = _lost(engine, current)
-        if joins and lost:
-            return {"status": FAILURE, "result": _chord_error(app, engine, lost)}
+        if joins == JOINED and lost:
+            return {"status": FAILURE, "result": _error_behind(app, engine, lost, joins)}
         current = lost[0] if lost else None
     if current is not None and current.state is JobState.FAILED:
         return {"status": FAILURE, **_failure(current)}
@@ -301,17 +302,17 @@ def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any
     }
 
 
-def _lost(engine: CeleryEngine, record: JobRecord) -> tuple[bool, list[JobRecord]]:
-    """Whether it waits for a group; and the jobs that kept it from running, the first one first."""
-    joins, names = False, []
+def _lost(engine: CeleryEngine, record: JobRecord) -> tuple[int, list[JobRecord]]:
+    """How it waits for a group, if it does; and the jobs that kept it from running, by guilt."""
+    joins, names = 0, []
     if record.delegated_to is not None:
         names = [record.delegated_to]
     else:
         try:
             envelope = load(record.envelope)
         except MessageError:
-            return False, []
-        joins = JOINS in envelope.headers
+            return 0, []
+        joins = envelope.headers.get(JOINS, 0)
         names = [one.job for one in envelope.after]
     lost = _by_guilt(engine.transport.get(names))
     if joins and not lost and record.workflow is not None:
@@ -329,21 +330,30 @@ def _by_guilt(records: Sequence[JobRecord | None]) -> list[JobRecord]:
     )
 
 
-def _chord_error(app: Any, engine: CeleryEngine, lost: Sequence[JobRecord]) -> BaseException:
+def _error_behind(
+    app: Any, engine: CeleryEngine, lost: Sequence[JobRecord], joins: int
+) -> BaseException:
     culprit = lost[0]
-    error = _meta(app, engine, culprit.id, culprit)["result"]
+    while culprit.task == COLLECT:  # it hands on what others give, and is nobody's task
+        _, behind = _lost(engine, culprit)
+        if not behind:
+            break
+        culprit = behind[0]
+    error: BaseException = _meta(app, engine, culprit.id, culprit)["result"]
+    if joins == SPREAD:
+        return error
     make = _class_named("celery.exceptions.ChordError")
     return make(f"Dependency {culprit.id} raised {error!r}")
 
 
-def chord_error(app: Any, jobs: Sequence[str]) -> BaseException:
+def error_behind(app: Any, jobs: Sequence[str], joins: int) -> BaseException:
     """The error of a task behind a group of which these jobs are lost."""
     with translated():
         engine = engine_for(app)
         lost = _by_guilt(engine.transport.get(jobs))
         if not lost:
             return _class_named("celery.exceptions.ChordError")("a task of the group is gone")
-        return _chord_error(app, engine, lost)
+        return _error_behind(app, engine, lost, joins)
 
 
 def _unfinished(app: Any, record: JobRecord) -> dict[str, Any]:

@@ -164,3 +164,32 @@ def test_links_that_are_canvases(t: Any, work: Work) -> None:
     first.apply_async()
     work()
     assert sorted(what for name, what, *_ in t.ran if name == "note") == [[2, 3], [11, 21]]
+
+
+def test_tasks_of_a_body_that_is_a_group_have_the_error_itself(t: Any, work: Work) -> None:
+    result = chord([t.same.s(1), t.fail.s()], group(t.total.s(), t.same.s())).apply_async()
+    wide = chain(
+        group(*(t.same.si(1) for _ in range(11)), t.fail.s()),
+        group(t.same.s() for _ in range(12)),
+    ).apply_async()
+    work()
+    for each in (*result, *wide):
+        assert repr(each.result) == "ValueError('deliberate')"
+    with pytest.raises(ValueError, match="deliberate"):
+        result.get(timeout=1)
+
+
+@pytest.mark.parametrize("shape", ["chord", "group"])
+def test_callbacks_of_a_chord_in_the_body(t: Any, work: Work, shape: str) -> None:
+    inner = chord([t.total.s(), t.total.s()], t.total.s())
+    body = inner if shape == "chord" else group(inner, t.total.s())
+    chord([t.same.s(1), t.fail.s()], body).apply_async(link_error=t.note.si("failed"))
+    work()
+    assert t.ran.count(("note", "failed")) == (1 if shape == "chord" else 2)
+
+
+def test_a_link_given_to_a_chord_with_a_group_behind_runs_once(t: Any, work: Work) -> None:
+    body = group(t.total.s(), t.total.s())
+    chord([t.same.s(1), t.same.s(2)], body).apply_async(link=t.note.s("linked"))
+    work()
+    assert t.ran.count(("note", "linked")) == 1

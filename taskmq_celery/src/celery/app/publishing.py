@@ -197,7 +197,7 @@ def _message(
         },
     )
     headers.update(options.get("headers") or {})
-    meant = amqp.header_options | MEANT_FOR_US
+    meant = amqp.header_options | MEANT_FOR_US | set(options.get("stamped_headers") or ())
     properties.update({key: value for key, value in options.items() if key not in meant})
     if exchange or routing_key != queue:
         properties.update(exchange=exchange, routing_key=routing_key)

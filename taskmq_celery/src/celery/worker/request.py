@@ -133,6 +133,21 @@ class Request:
     def group(self) -> str | None:
         return self._request_dict.get("group")
 
+    @property
+    def errbacks(self) -> Any:
+        return self._request_dict.get("errbacks")
+
+    @property
+    def stamped_headers(self) -> list[str]:
+        """Names of the headers that are stamps."""
+        return list(self._request_dict.get("stamped_headers") or ())
+
+    @property
+    def stamps(self) -> dict[str, Any]:
+        """The stamps, by name."""
+        stamps = self._request_dict.get("stamps") or {}
+        return {name: stamps.get(name) for name in self.stamped_headers}
+
     @cached_property
     def _context(self) -> Any:
         return Context(self._request_dict, args=self.args, kwargs=self.kwargs)
