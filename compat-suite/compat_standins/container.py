@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .client import Client
 
 STOP_SECONDS = 10.0
-# Between the call and the signal Docker's daemon and runtime take their time. Tests that restart a
-# broker just after they have published count on it.
+# Between the call and the signal Docker's daemon and runtime take their time. Tests count on it:
+# they restart a broker just after they have published, and send the same signal twice, though of
+# two that wait to be handled the kernel keeps one.
 DELIVERY_SECONDS = 0.3
 WORKING_FOLDER = "/app"
 
@@ -128,6 +129,7 @@ class Container:
 
     def kill(self, signal: str | int | None = None) -> None:
         """Send a signal to the main process, by default SIGKILL."""
+        time.sleep(DELIVERY_SECONDS)
         self.machine.signal(_signal(signal))
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:

@@ -100,6 +100,14 @@ def test_a_signal_reaches_the_main_process(docker: client.Client) -> None:
     assert b"asked" in container.logs()
 
 
+def test_the_same_signal_twice_arrives_twice(docker: client.Client) -> None:
+    container = run(docker, "trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done")
+    wait_for_log(container, "ready")
+    container.kill("SIGTERM")
+    container.kill("SIGTERM")
+    wait_for_log(container, "asked", times=2)
+
+
 def test_sigkill_is_over_when_it_returns(docker: client.Client) -> None:
     container = run(docker, SLEEP)
     container.kill()
