@@ -55,7 +55,8 @@ Details that all stores decide alike:
   its workflow are revoked in the same step (``revoked_by`` ``workflow``), except those whose
   ``run_if`` is not ``succeeded``. Those that wait for it are SKIPPED.
 * *Spawning.* The jobs of `Ack.spawn` and `Delegate.jobs` are stored as by an enqueue, before the
-  job itself ends, whatever the capacity of their queue; an id that is stored already stays as it is.
+  job itself ends, whatever the capacity of their queue; an id that is stored already stays as it
+  is.
 * *Delegating.* A job that delegates is WAITING for one job, as if it depended on it, without an
   expiry. If that succeeds, it has succeeded with the same result, and does not run; if that is
   lost, it is SKIPPED, and waits again if that is replayed. Asked to stop, it is REVOKED and
