@@ -333,7 +333,10 @@ def start_filter(
     **kwargs: Any,
 ) -> State:
     """Call ``filter(body, message)`` for the messages of queues; what it does not acknowledge
-    stays. ``tasks`` are the names of the tasks that are looked at, all if not given."""
+    is back when the connection is closed.
+
+    ``tasks`` are the names of the tasks that are looked at, all if not given.
+    """
     return Filterer(
         app,
         conn,
