@@ -48,6 +48,9 @@ E_REDIS_SENTINEL_MISSING = (
 E_LOST = "Connection to Redis lost: Retry (%s/%s) %s."
 W_DECODED = "result_compression is ignored: decode_responses makes text of what Redis stores"
 
+CHORD_REMEMBERED = 24 * 3600
+"""Seconds for which it is known that the body of a chord was sent, where its keys never expire."""
+
 _LUA = Path(__file__).with_name("lua")
 CHORD_PART_RETURN_LUA = _LUA.joinpath("chord_part.lua").read_text()
 CHORD_CLEANUP_LUA = _LUA.joinpath("chord_cleanup.lua").read_text()
@@ -474,7 +477,7 @@ class RedisBackend(BaseKeyValueStoreBackend, AsyncBackendMixin):
         finally:
             self._chord_cleanup_script(
                 keys=[keys[name] for name in (".c", ".j", ".t", ".s", ".d")],
-                args=[token, int(self.chord_expires or 0)],
+                args=[token, int(self.chord_expires or 0) or CHORD_REMEMBERED],
                 client=self.client,
             )
 

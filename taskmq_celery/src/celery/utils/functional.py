@@ -37,6 +37,7 @@ __all__ = (
     "memoize",
     "noop",
     "padlist",
+    "pass1",
     "regen",
     "uniq",
 )
@@ -47,6 +48,11 @@ STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Paramete
 
 def noop(*args: Any, **kwargs: Any) -> None:
     """Take anything, do nothing."""
+
+
+def pass1(arg: Any, *args: Any, **kwargs: Any) -> Any:
+    """The first argument."""
+    return arg
 
 
 def first(predicate: Callable[[Any], Any], it: Iterable[T]) -> T | None:
