@@ -182,6 +182,17 @@ def test_an_exception_of_the_whitelist_is_retried_up_to_the_ceiling() -> None:
     ]
 
 
+@pytest.mark.parametrize("policy", [{}, {"retry": Retry(max_attempts=9)}])
+def test_a_job_has_a_ceiling_of_its_own(policy: dict[str, Any]) -> None:
+    """The rest is that of its task's policy, or of the default one."""
+    bench = Bench(fail, **policy)
+    ends = [bench.run(attempt=attempt, max_attempts=2) for attempt in (1, 2)]
+    assert [type(end) for end in ends] == [RetryLater, DeadLetter]
+    assert type(bench.run(max_attempts=1)) is DeadLetter
+    asking = Bench(lambda: fail(RetryJob("again")), **policy)
+    assert type(asking.run(attempt=2, max_attempts=2)) is DeadLetter
+
+
 def test_an_exception_outside_of_the_whitelist_is_a_dead_letter_at_once() -> None:
     settlement = Bench(fail, retry=Retry(retry_on=(OSError,))).run()
     assert isinstance(settlement, DeadLetter)

@@ -81,6 +81,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("key_ttl", positive),
     ("headers", _headers),
     ("ack", one_of(*get_args(AckPolicy))),
+    ("max_attempts", count),
     ("max_deliveries", count),
     ("store_result", boolean),
     ("result_ttl", not_negative),
@@ -115,6 +116,9 @@ class Options:
     key_ttl: float | None = None
     headers: Mapping[str, Any] | None = None
     ack: AckPolicy | None = None
+    max_attempts: int | None = None
+    """How often it may run, in place of what its task's `Retry` says; the rest of that holds, or
+    the default one, if the task has none. 1: no retry."""
     max_deliveries: int | None = None
     store_result: bool | None = None
     result_ttl: float | None = None

@@ -78,6 +78,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     timeout: float | None = None
     hard_timeout: float | None = None
     ack: AckPolicy = "on_success"
+    max_attempts: int | None = None
     max_deliveries: int = 5
     key: str | None = None
     key_ttl: float = DAY

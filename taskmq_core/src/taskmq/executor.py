@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -81,6 +82,7 @@ logger = logging.getLogger("taskmq.executor")
 
 NULL = Payload("json", b"null")
 DEFAULT_RETRY = Retry()
+
 PUT_OFF = 5.0
 """Seconds until a job is offered again that could not be started for want of a server."""
 
@@ -479,7 +481,7 @@ class Executor:
         task: Task[..., Any],
         context: TaskContext,
     ) -> Settlement:
-        policy = task.policy.retry or DEFAULT_RETRY
+        policy = _retry_of(task, envelope) or DEFAULT_RETRY
         delay = policy.delay_after(delivery.attempt, None)
         if signal.unlimited:
             delay = signal.delay or 0.0
@@ -500,7 +502,7 @@ class Executor:
         task: Task[..., Any],
         context: TaskContext,
     ) -> Settlement:
-        policy = task.policy.retry
+        policy = _retry_of(task, envelope)
         failure = describe(error)
         delay = policy.delay_after(delivery.attempt, error) if policy else None
         if delay is None or envelope.ack == "on_completion":
@@ -632,6 +634,14 @@ def never_ran(letter: DeadLetter) -> bool:
 def park_delay(parked_at: float | None, now: float) -> float:
     """Seconds until a parked job is offered again: a tenth of its time in the park, 1 to 30."""
     return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
+
+
+def _retry_of(task: Task[..., Any], envelope: Envelope) -> Retry | None:
+    """What holds for one job."""
+    policy = task.policy.retry
+    if envelope.max_attempts is None:
+        return policy
+    return replace(policy or DEFAULT_RETRY, max_attempts=envelope.max_attempts)
 
 
 def _did_not_fit(

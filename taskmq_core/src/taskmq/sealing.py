@@ -63,6 +63,7 @@ class Sealer:
             timeout=_or(options.timeout, policy.timeout),
             hard_timeout=_or(options.hard_timeout, policy.hard_timeout),
             ack=options.ack or policy.ack,
+            max_attempts=options.max_attempts,
             max_deliveries=options.max_deliveries or policy.max_deliveries,
             key=options.key,
             key_ttl=_or(options.key_ttl, config.key_ttl),
