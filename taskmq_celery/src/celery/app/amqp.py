@@ -453,6 +453,11 @@ class AMQP:
         return saferepr(value, longest, self.app.conf.task_repr_maxlevels or sys.maxsize)
 
     @property
+    def task_protocols(self) -> dict[int, Callable[..., task_message]]:
+        """What makes messages, by version of the protocol."""
+        return {1: self.as_task_v1, 2: self.as_task_v2}
+
+    @property
     def create_task_message(self) -> Callable[..., task_message]:
         """What makes messages of the protocol that ``task_protocol`` says."""
         return self.as_task_v1 if self.app.conf.task_protocol == 1 else self.as_task_v2
