@@ -381,7 +381,7 @@ class Graph:
         if job is None:
             after = tuple(Dependency(one, 0, collect=True) for one in self._awaited(end))
             job = self._gathered[end] = uuid()
-            self._messages[job] = self._last(end)
+            self._messages[job] = self._last(end) or self.nodes[-1].message
             self.nodes.append(Node(job, self._messages[job], after, "gather"))
         return job
 
@@ -392,20 +392,18 @@ class Graph:
             return source
         return replace(source, end=One(self._gather(end)))
 
-    def _last(self, end: End) -> Message:
-        while isinstance(end, Many):
-            end = end.ends[-1]
-        return self._messages[end.job]
+    def _last(self, end: End) -> Message | None:
+        """The last task of an end; ``None`` where an ``apply_async`` of the user's gave the id of
+        something else."""
+        known = [self._messages[job] for job in _leaves(end) if job in self._messages]
+        return known[-1] if known else None
 
     def _below(self, end: End, place: Place) -> Place:
         """With the ids of what comes before; behind a group, that is the last of its tasks."""
         above = self._last(end)
-        parent = above.headers["id"]
-        return replace(
-            place,
-            root_id=place.root_id or above.headers.get("root_id") or parent,
-            parent_id=place.parent_id or parent,
-        )
+        parent = _leaves(end)[-1] if above is None else above.headers["id"]
+        root = parent if above is None else above.headers.get("root_id") or parent
+        return replace(place, root_id=place.root_id or root, parent_id=place.parent_id or parent)
 
     def _adopt(self, source: Source, end: End) -> None:
         if isinstance(source.end, One) and not source.joins:

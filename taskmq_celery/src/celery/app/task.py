@@ -17,7 +17,7 @@ from celery import states
 from celery._state import _task_stack, current_app, get_current_app
 from celery.exceptions import MaxRetriesExceededError, Retry
 from celery.local import class_property
-from celery.utils.functional import head_from_fun
+from celery.utils.functional import head_from_fun, maybe_list
 from celery.utils.nodenames import gethostname
 from celery.utils.threads import LocalStack
 
@@ -430,6 +430,7 @@ class Task:
             "root_id": options.get("root_id") or within.get("root_id") or task_id,
             "parent_id": options.get("parent_id") or within.get("parent_id"),
             **({"timelimit": limits} if any(limits) else {}),
+            **_stamps_of(options),
             "delivery_info": {
                 "is_eager": True,
                 "exchange": options.get("exchange"),
@@ -662,6 +663,15 @@ def _raise(exc: Any) -> NoReturn:
     if handled is None or exc is handled:
         raise exc
     raise exc from handled
+
+
+def _stamps_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The stamps among the options of a call, as a request has them."""
+    names = options.get("stamped_headers")
+    if names is None:
+        return {}
+    stamps = {name: maybe_list(options.get(name)) or [] for name in names}
+    return {"stamped_headers": names, "stamps": stamps}
 
 
 def _listed(value: Any) -> list[Any] | None:

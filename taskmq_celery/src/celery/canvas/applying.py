@@ -7,7 +7,7 @@ from typing import Any
 from celery._state import get_current_worker_task
 from celery.app.publishing import publish_canvas
 
-__all__ = ("apply_in_turn", "first_of", "launch")
+__all__ = ("app_of", "apply_in_turn", "first_of", "launch")
 
 
 def launch(
@@ -62,6 +62,20 @@ def apply_in_turn(
         first_of(result).parent, last = last, result
         given, kwargs = (), None
     return last
+
+
+def app_of(tasks: Any) -> Any:
+    """The app of the first of these tasks, or of the first task in that. The first, since a
+    generator must not be run for it."""
+    if not tasks:
+        return None
+    first = tasks[0]
+    known = getattr(first, "_app", None)
+    inner = getattr(first, "tasks", None)
+    if known is not None or inner is None:
+        return known
+    found = app_of(getattr(inner, "tasks", inner))
+    return found if found is not None else app_of([getattr(first, "body", None)])
 
 
 def first_of(result: Any) -> Any:

@@ -10,7 +10,7 @@ from kombu.utils.functional import maybe_list
 
 from celery.utils.functional import is_list
 
-from .applying import apply_in_turn, first_of, launch
+from .applying import app_of, apply_in_turn, first_of, launch
 from .showing import without_module
 from .signatures import Signature, maybe_signature
 
@@ -65,7 +65,7 @@ class _chain(Signature):  # noqa: N801  # Celery's name
 
     @property
     def app(self) -> Celery:
-        return self._own_app(_app_of(self.tasks))
+        return self._own_app(app_of(self.tasks))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.tasks:
@@ -84,7 +84,7 @@ class _chain(Signature):  # noqa: N801  # Celery's name
         chain is there, or nothing of it.
         """
         if not self._steps():
-            return None
+            return self.freeze(options.get("task_id"))
         if self.app.conf.task_always_eager:
             return self.apply(args, kwargs, **options)
         if route_name is not None:
@@ -112,7 +112,10 @@ class _chain(Signature):  # noqa: N801  # Celery's name
         group_index: int | None = None,
     ) -> Any:
         """Give every task its id; gives the result of the last."""
-        self.tasks = steps = self._apart(self._steps())
+        steps = self._steps()
+        if not steps:
+            return self._freeze_nothing(_id)
+        self.tasks = steps = self._apart(steps)
         result = None
         for number, step in enumerate(steps, 1):
             if number == len(steps):
@@ -129,6 +132,11 @@ class _chain(Signature):  # noqa: N801  # Celery's name
         return result
 
     _freeze = freeze
+
+    def _freeze_nothing(self, _id: str | None) -> Any:
+        """Of groups without tasks, the result of one."""
+        groups = [each for each in self.tasks if isinstance(each, self.TYPES["group"])]
+        return groups[0].freeze(_id) if groups else None
 
     @staticmethod
     def _apart(steps: list[Any]) -> list[Any]:
@@ -316,9 +324,3 @@ def with_links(steps: list[Any], options: Mapping[str, Any], args: Any = ()) -> 
         for step in steps:
             step.link_error(maybe_signature(errback, clone=True))
     return steps
-
-
-def _app_of(tasks: Any) -> Any:
-    for each in tasks[:1]:
-        return getattr(each, "_app", None)
-    return None

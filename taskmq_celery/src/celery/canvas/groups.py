@@ -16,7 +16,7 @@ from celery.result import GroupResult, allow_join_result
 from celery.utils.abstract import CallableSignature
 from celery.utils.sequences import is_concrete, regen
 
-from .applying import first_of, launch
+from .applying import app_of, first_of, launch
 from .chains import _chain
 from .showing import without_module
 from .signatures import Signature, maybe_signature, signature
@@ -80,7 +80,7 @@ class group(Signature):  # noqa: N801  # Celery's name
 
     @property
     def app(self) -> Celery:
-        return self._own_app(_app_of(self.tasks))
+        return self._own_app(app_of(self.tasks))
 
     def __call__(self, *partial_args: Any, **options: Any) -> Any:
         return self.apply_async(partial_args, **options)
@@ -303,7 +303,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
     @classmethod
     def from_dict(cls, d: Mapping[str, Any], app: Celery | None = None) -> Any:
         inner = d["kwargs"]
-        header = inner["header"]
+        header = inner.get("header") or []
         if isinstance(header, Mapping):
             header = maybe_signature(header, app=app)
         made = cls.__new__(cls)
@@ -346,7 +346,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
 
     def _get_app(self, body: Any = None) -> Celery:
         tasks = self.tasks.tasks if isinstance(self.tasks, group) else self.tasks
-        return self._own_app(_app_of(tasks), body._app if isinstance(body, Signature) else None)
+        return self._own_app(app_of(tasks), body._app if isinstance(body, Signature) else None)
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
         return self.apply_async((), {"body": body} if body else {}, **options)
@@ -487,6 +487,9 @@ class _chord(Signature):  # noqa: N801  # Celery's name
             made["args"] = (*args, *self["args"])
         return made
 
+    def __length_hint__(self) -> int:
+        return _size_of(self.tasks)
+
     def link(self, callback: Any) -> Any:
         """Run ``callback`` after the body."""
         self.body.link(callback)
@@ -594,10 +597,14 @@ def _is_nothing(body: Any) -> bool:
     return isinstance(body, (group, _chain)) and not body.tasks
 
 
-def _app_of(tasks: Any) -> Any:
-    """The app of the first task. The first, since a generator must not be run for it."""
-    if not is_concrete(tasks) and not tasks:
-        return None
-    for each in tasks[:1] if is_concrete(tasks) else (tasks[0],):
-        return getattr(each, "_app", None)
-    return None
+def _size_of(part: Any) -> int:
+    """How many results the body of a chord gets from a part of its header."""
+    if isinstance(part, group):
+        part = part.tasks
+    if isinstance(part, _chain):
+        return _size_of(part.tasks[-1]) if part.tasks else 0
+    if isinstance(part, _chord):
+        return _size_of(part.body)
+    if isinstance(part, (list, tuple)):
+        return sum(_size_of(each) for each in part)
+    return 1

@@ -138,6 +138,10 @@ class Signature(dict[str, Any]):
         """The task. Raises `NotRegistered` for one that is not known here."""
         return self._type or self.app.tasks[self["task"]]
 
+    @type.setter
+    def type(self, task: Any) -> None:
+        self._type = task
+
     @property
     def AsyncResult(self) -> Any:  # noqa: N802  # Celery's name
         known = self._known_task()

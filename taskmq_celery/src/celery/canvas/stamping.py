@@ -6,8 +6,6 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from kombu.utils.functional import maybe_list
-
 __all__ = ("GroupStampingVisitor", "StampingVisitor", "merged_stamps")
 
 NAMES = "stamped_headers"
@@ -117,15 +115,21 @@ def _merge_dictionaries(
     for name, value in (d2 or {}).items():
         if d1 is None:
             return
-        if name not in d1 or d1[name] is None:
+        if name not in d1:
             d1[name] = value
             continue
         known = d1[name]
+        if known is None:
+            d1[name] = [value]
+            continue
         if isinstance(known, dict) and isinstance(value, Mapping):
             _merge_dictionaries(known, value, aggregate_duplicates)
         elif isinstance(known, (list, set, tuple)) or isinstance(value, (list, set, tuple)):
             if aggregate_duplicates or name == NAMES:
-                first, second = (list(maybe_list(each) or ()) for each in (known, value))
-                d1[name] = [*first, *(each for each in second if each not in first)]
+                d1[name] = [*_as_list(known), *_as_list(value)]
         elif aggregate_duplicates and known != value:
             d1[name] = [known, value]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, set, tuple)) else [value]
