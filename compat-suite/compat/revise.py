@@ -1,9 +1,9 @@
 """Brings a suite's expectations up to date with a run: drops what passes, adds what fails.
 
-Classes and reasons of existing entries stay, and so do whole entries for what the real Celery
-does not pass here either. What fails and has no entry gets one, `not-yet`, with what the tests say
-as the reason; tests that say the same stand together. Where nothing passes in a file, a class or a
-parametrized test, a pattern stands for it.
+Classes and reasons that people wrote stay, and so do whole entries for what the real Celery does
+not pass here either. What fails besides gets an entry that is made anew each time, `not-yet`, with
+what the tests say as the reason; tests that say the same stand together. Where nothing passes in a
+file, a class or a parametrized test, a pattern stands for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def revised(
         mine = [each for each in entries if each.counts_for(pair)]
         if pair in judged:
             verdict, baseline = judged[pair]
-            mine = revised_for(mine, verdict, baseline)
+            mine = revised_for([each for each in mine if not each.made], verdict, baseline)
         found += [replace(each, pairs=(pair,) if pair else ()) for each in mine]
     return merged(found, pairs)
 
@@ -69,18 +69,18 @@ def revised_for(
     ]
     for reason, cases in grouped(new):
         names = shortened([case.test for case in cases], tests)
-        found.append(Expectation(NOT_YET, reason, names))
+        found.append(Expectation(NOT_YET, reason, names, made=True))
     return found
 
 
 def merged(entries: Iterable[Expectation], pairs: Sequence[str]) -> list[Expectation]:
     """Entries that say the same for several pairs are one; for all pairs, they name none."""
-    together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    together: dict[Expectation, list[str]] = {}
     for each in entries:
-        together.setdefault((each.kind, each.reason, each.tests), []).extend(each.pairs)
+        together.setdefault(replace(each, pairs=()), []).extend(each.pairs)
     return [
-        Expectation(kind, reason, tests, () if set(found) == set(pairs) else tuple(found))
-        for (kind, reason, tests), found in together.items()
+        replace(each, pairs=() if set(found) == set(pairs) else tuple(found))
+        for each, found in together.items()
     ]
 
 

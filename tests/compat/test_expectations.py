@@ -58,7 +58,7 @@ def test_what_no_test_has_is_stale() -> None:
 def test_what_is_written_is_read(folder: Path) -> None:
     entries = [
         Expectation(NOT_YET, 'says "no"', ("t/a.py::test[\\n é]",)),
-        Expectation(PRIVATE_INTERNALS, "a private name", ("t/b.py::*",), ("redis+redis",)),
+        Expectation(PRIVATE_INTERNALS, "a private name", ("t/b.py::*",), ("redis+redis",), True),
     ]
     expectations.write("suite", entries)
     assert expectations.read("suite") == entries
@@ -128,7 +128,7 @@ def revise(entries: list[Expectation], **outcomes: str) -> list[Expectation]:
 
 def test_new_failures_that_say_the_same_are_one_entry() -> None:
     assert revise([], **{"a.py::C::x": "KeyError: 1", "b.py::q": "KeyError: 1"}) == [
-        Expectation(NOT_YET, "KeyError: 1", ("t/a.py::C::x", "t/b.py::q"))
+        Expectation(NOT_YET, "KeyError: 1", ("t/a.py::C::x", "t/b.py::q"), made=True)
     ]
 
 
@@ -147,7 +147,7 @@ def test_what_needs_another_image_is_recorded_and_stays() -> None:
     needs = Expectation(NEEDS_IMAGE, "needs RabbitMQ 4", ("t/c.py::*",))
     assert revise([needs], **{"a.py::C::x": "no"}) == [
         needs,
-        Expectation(NOT_YET, "no", ("t/a.py::C::x",)),
+        Expectation(NOT_YET, "no", ("t/a.py::C::x",), made=True),
     ]
 
 
@@ -162,6 +162,13 @@ def test_what_passes_leaves_its_entry_and_the_reason_stays() -> None:
         Expectation(PRIVATE_INTERNALS, "by hand", ("t/a.py::C::y",))
     ]
     assert revise([entry]) == []
+
+
+def test_a_reason_that_no_person_wrote_is_made_anew() -> None:
+    (entry,) = revise([], **{"a.py::C::x": "KeyError: 1"})
+    assert revise([entry], **{"a.py::C::x": "KeyError: 2"}) == [
+        Expectation(NOT_YET, "KeyError: 2", ("t/a.py::C::x",), made=True)
+    ]
 
 
 def test_a_missing_module_is_told_in_four_words() -> None:
