@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from kombu.exceptions import ContentDisallowed
 from redis import Redis
 
-from celery import states
+from celery import chord, group, states
 from celery.app.task import Context
 from celery.backends.database import DatabaseBackend, _PlainData, retry, session_cleanup
 from celery.backends.database.models import Task
@@ -189,6 +189,42 @@ def test_parts_of_a_chord_are_counted_once_and_the_body_is_sent_once(
         ends(index, value)
     assert sent == [["a", "b", "c"]]
     assert sorted(client.keys("celery-taskset-meta-g*")) == [b"celery-taskset-meta-g.c"]
+
+
+def test_a_chord_of_the_engine_is_not_counted_in_redis(
+    redis_app: Any, work: Any, client: Any
+) -> None:
+    @redis_app.task
+    def one(n: int) -> int:
+        return n
+
+    @redis_app.task
+    def total(values: list[int]) -> int:
+        return sum(values)
+
+    result = chord([one.s(1), one.s(2)], total.s()).delay()
+    work(redis_app)
+    assert result.get(timeout=PATIENCE) == 3
+    assert [child.state for child in result.parent.results] == ["SUCCESS", "SUCCESS"]
+    assert not client.keys("celery-taskset-meta-*")
+    assert len(client.keys("celery-task-meta-*")) == 3
+
+
+def test_a_group_is_joined_as_it_ends(redis_app: Any, work: Any) -> None:
+    @redis_app.task
+    def one(n: int) -> int:
+        if n == 3:
+            raise ValueError(n)
+        return n
+
+    result = group(one.s(n) for n in (1, 2)).delay()
+    mixed = group(one.s(n) for n in (1, 3)).delay()
+    result.save()
+    work(redis_app)
+    assert result.join_native(timeout=PATIENCE) == [1, 2]
+    assert redis_app.GroupResult.restore(result.id).get(timeout=PATIENCE) == [1, 2]
+    with pytest.raises(ValueError, match="3"):
+        mixed.get(timeout=PATIENCE)
 
 
 def test_a_part_that_failed_fails_the_body(redis_app: Any) -> None:

@@ -169,7 +169,7 @@ class TraceInfo:
                     task,
                     "mark_as_failure",
                     *(req.id, exc, einfo.traceback),
-                    request=req,
+                    request=_without_chord(req),
                     store_result=store_errors,
                     call_errbacks=False,  # below
                 )
@@ -244,6 +244,14 @@ def _record(task: Any, method: str, *args: Any, **kwargs: Any) -> None:
             "alone",
             *(task.name, args[0], method),
         )
+
+
+def _without_chord(req: Any) -> Any:
+    """A request as the backend is to see it: the engine joins the parts of a chord, so that the
+    backend must not count them."""
+    if req.chord is None or req.is_eager:
+        return req
+    return Context(vars(req), chord=None)
 
 
 def _unwrapped(einfo: Any) -> Any:
@@ -400,7 +408,7 @@ class _Tracer:
             if check is not None:
                 check(retval)
             if _records(task, context):
-                _record(task, "mark_as_done", uuid, retval, context)
+                _record(task, "mark_as_done", uuid, retval, _without_chord(context))
             elif context.get("_children"):
                 _keep_children(task, context)
             follow_up(self.app, context, retval)
