@@ -59,6 +59,8 @@ def enqueue(
         )
     else:
         rows = execute(LINKED, (now, *batch.values, links, None))
+    if rows[0][0] is None:
+        return _plain(sealed, None)
     answer = _decode(rows[0][0])
     if isinstance(answer, dict):
         raise refusal(sealed, answer["refused"], answer["why"])

@@ -98,11 +98,14 @@ CREATE TABLE taskmq.edges (
     child bigint NOT NULL,
     met smallint NOT NULL,  -- 0: awaited; 1: succeeded; 2: lost, and `child` runs all the same
     PRIMARY KEY (parent, child)
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+)
+-- Room for the second version of a row beside the first: then no index changes.
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX edges_by_child ON taskmq.edges (child);
 
--- What a parent handed over: one copy, for all of its edges and as long as there is one.
+-- What a parent handed over and does not keep itself: one copy, for all of its edges and as long as
+-- there is one. Where its result is kept that is read, and comes here when the job is deleted.
 CREATE TABLE taskmq.inputs (
     parent text COLLATE "C" PRIMARY KEY,
     codec text COLLATE "C" NOT NULL,

@@ -7,12 +7,20 @@
 
 local UNMET, LOST, EMPTY, FULL, LOSS = '-', 'x', '+', '=', '!'
 local readied = {}  -- what was left with nothing to wait for
+local set = {}  -- edges that this step has set, by job: a read does not have to send them first
 
 local function edge(job, dependency)
-  return Store.ask('HGET', 'edges:' .. job.id, dependency)
+  local own = set[job.id]
+  return own and own[dependency] or call('HGET', PREFIX .. 'edges:' .. job.id, dependency)
 end
 
 local function set_edge(job, dependency, value)
+  local own = set[job.id]
+  if not own then
+    own = {}
+    set[job.id] = own
+  end
+  own[dependency] = value
   Store.write('HSET', 'edges:' .. job.id, dependency, value)
 end
 
@@ -159,6 +167,7 @@ end
 -- Let a job wait for another one, to end as that does.
 function Dependencies.delegate(job, to)
   Store.ask('DEL', 'edges:' .. job.id)
+  set[job.id] = nil
   job.joins, job.pending, job.lost, job.losses = true, 1, nil, nil
   job.run_if, job.delegated_to, job.expires_at = nil, to, nil
   Moves.move(job, 'delegate')

@@ -17,12 +17,28 @@ BEGIN
     IF v_parents IS NULL THEN
         RETURN;
     END IF;
-    DELETE FROM taskmq.inputs
-    WHERE parent = ANY (v_parents)
-    AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
-    DELETE FROM taskmq.losses
-    WHERE parent = ANY (v_parents)
-    AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
+    IF EXISTS (SELECT 1 FROM taskmq.inputs) THEN
+        DELETE FROM taskmq.inputs
+        WHERE parent = ANY (v_parents)
+        AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
+    END IF;
+    IF EXISTS (SELECT 1 FROM taskmq.losses) THEN
+        DELETE FROM taskmq.losses
+        WHERE parent = ANY (v_parents)
+        AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
+    END IF;
+END $$;
+
+-- What a job has handed over: its result, while that is kept, or what was put aside.
+CREATE OR REPLACE FUNCTION taskmq.handed(p_parent text, OUT codec text, OUT data bytea)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT result_codec, result INTO codec, data FROM taskmq.jobs
+    WHERE id = p_parent AND result_codec IS NOT NULL;
+    IF NOT FOUND THEN
+        SELECT inputs.codec, inputs.data INTO codec, data FROM taskmq.inputs
+        WHERE inputs.parent = p_parent;
+    END IF;
 END $$;
 
 -- These jobs wait for less, each as often as it is named: queue what waits for nothing else, unless
@@ -99,15 +115,13 @@ BEGIN
             UPDATE taskmq.jobs SET
                 phase = 5, state = 'SUCCEEDED', finished_at = p_now, due_at = p_now + result_ttl,
                 failure = NULL, envelope = '',
-                result_codec = CASE WHEN keep_result THEN
-                    (SELECT codec FROM taskmq.inputs WHERE parent = delegated_to) END,
-                result = CASE WHEN keep_result THEN
-                    (SELECT data FROM taskmq.inputs WHERE parent = delegated_to) END
+                result_codec = CASE WHEN keep_result THEN (taskmq.handed(delegated_to)).codec END,
+                result = CASE WHEN keep_result THEN (taskmq.handed(delegated_to)).data END
             WHERE seq = ANY (v_forwarded);
             INSERT INTO taskmq.inputs (parent, codec, data)
-            SELECT jobs.id, inputs.codec, inputs.data
-            FROM taskmq.jobs JOIN taskmq.inputs ON inputs.parent = jobs.delegated_to
-            WHERE jobs.seq = ANY (v_forwarded)
+            SELECT jobs.id, handed.codec, handed.data
+            FROM taskmq.jobs, LATERAL taskmq.handed(jobs.delegated_to) AS handed
+            WHERE jobs.seq = ANY (v_forwarded) AND handed.codec IS NOT NULL
             AND EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = jobs.id AND met = 0)
             ON CONFLICT (parent) DO NOTHING;
             ended := ended || v_parents;

@@ -156,8 +156,16 @@ DECLARE
     v_lost text[];
     v_ended text[] := '{}';
     v_queues text[] := '{}';
-    v_seqs bigint[];
+    v_waiting integer[];  -- positions of those that wait for others
+    v_seqs bigint[];  -- their places in the store
     v_lanes taskmq.lane[] := '{}';
+    -- What no job of the batch has is not looked for in each.
+    v_any_key CONSTANT boolean := strpos(p_links::text, '"key"') > 0;
+    v_any_capacity CONSTANT boolean := strpos(p_links::text, '"capacity"') > 0;
+    v_any_turn CONSTANT boolean :=
+        strpos(p_links::text, '"fair_key"') > 0 OR EXISTS (SELECT 1 FROM taskmq.lines);
+    v_any_limit CONSTANT boolean := EXISTS (
+        SELECT 1 FROM json_array_elements(p_shapes) WHERE value->>'limits' IS NOT NULL);
     k taskmq.keys;
     r record;
 BEGIN
@@ -167,7 +175,7 @@ BEGIN
     FOR r IN
         SELECT n, id, link FROM unnest(v_new, v_new_ids) AS g (n, id)
         JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
-        WHERE link->>'key' IS NOT NULL ORDER BY n
+        WHERE v_any_key AND link->>'key' IS NOT NULL ORDER BY n
     LOOP
         INSERT INTO taskmq.keys AS held (key, job_id, fingerprint, expires_at) VALUES (
             r.link->>'key', r.id, r.link->>'fingerprint',
@@ -226,6 +234,7 @@ BEGIN
             SELECT value->>'queue' AS queue, o
             FROM json_array_elements(p_shapes) WITH ORDINALITY AS e (value, o)
         ) AS s ON s.o = h.shape
+        WHERE v_any_capacity
         GROUP BY s.queue
         HAVING max((link->>'capacity')::integer) IS NOT NULL
             AND count(*) FILTER (WHERE link->'after' IS NULL) > 0
@@ -259,14 +268,18 @@ BEGIN
         ) AS wanted;
         PERFORM taskmq.insert_jobs(p_now, v_new_ids, r.shapes, p_shapes, r.ends, r.data);
     END IF;
-    v_seqs := ARRAY(SELECT seq FROM taskmq.jobs WHERE id = ANY (v_new_ids) ORDER BY seq);
     IF v_children IS NOT NULL THEN
+        SELECT array_agg(n), array_agg(seq) INTO v_waiting, v_seqs
+        FROM (
+            SELECT n, (SELECT seq FROM taskmq.jobs WHERE jobs.id = g.id) AS seq
+            FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) WHERE n = ANY (
+                ARRAY(SELECT DISTINCT child FROM unnest(v_children) AS c (child)))
+        ) AS found;
         INSERT INTO taskmq.edges (parent, child, met)
-        SELECT DISTINCT parent.id, child.seq, CASE parent.state WHEN 'SUCCEEDED' THEN 1 ELSE 0 END
+        SELECT name, seq, CASE WHEN name = ANY (v_stored) AND 'SUCCEEDED' = (
+            SELECT state FROM taskmq.jobs WHERE jobs.id = name) THEN 1 ELSE 0 END
         FROM unnest(v_children, v_parents) AS e (n, name)
-        JOIN unnest(p_ids) WITH ORDINALITY AS g (id, place) ON place = n
-        JOIN taskmq.jobs AS child ON child.id = g.id
-        JOIN taskmq.jobs AS parent ON parent.id = name;
+        JOIN unnest(v_waiting, v_seqs) AS w (place, seq) ON place = n;
         INSERT INTO taskmq.inputs (parent, codec, data)
         SELECT jobs.id, jobs.result_codec, jobs.result
         FROM taskmq.jobs
@@ -303,10 +316,10 @@ BEGIN
         FROM unnest(v_new, v_new_ids) AS g (n, id)
         JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
         JOIN taskmq.jobs ON jobs.id = g.id
-        WHERE link->>'fair_key' IS NOT NULL OR EXISTS (
+        WHERE v_any_turn AND (link->>'fair_key' IS NOT NULL OR EXISTS (
             SELECT 1 FROM taskmq.lines
             WHERE lines.queue = jobs.queue AND lines.priority = jobs.priority
-        ) OR EXISTS (SELECT 1 FROM json_array_elements(p_links) AS o WHERE o->>'fair_key' IS NOT NULL)
+        ) OR EXISTS (SELECT 1 FROM json_array_elements(p_links) AS o WHERE o->>'fair_key' IS NOT NULL))
         ORDER BY n
     LOOP
         IF p_place THEN
@@ -317,9 +330,11 @@ BEGIN
             (r.link->>'fair_weight')::double precision
         );
     END LOOP;
-    IF p_place THEN
+    IF NOT v_any_limit THEN
+        NULL;  -- no gate has to be asked
+    ELSIF p_place THEN
         PERFORM taskmq.place(
-            ARRAY(SELECT seq FROM taskmq.jobs WHERE seq = ANY (v_seqs) AND dependencies = 0), p_now
+            ARRAY(SELECT seq FROM taskmq.jobs WHERE id = ANY (v_new_ids) AND dependencies = 0), p_now
         );
     ELSE
         -- The gates are asked when it is reserved.
@@ -327,11 +342,14 @@ BEGIN
             SELECT taskmq.gate_of(value)
             FROM json_array_elements(limits::json) WITH ORDINALITY AS e (value, n) ORDER BY n DESC LIMIT 1
         )
-        WHERE seq = ANY (v_seqs) AND limits IS NOT NULL AND phase = 2 AND dependencies = 0;
+        WHERE id = ANY (v_new_ids) AND limits IS NOT NULL AND phase = 2 AND dependencies = 0;
     END IF;
     PERFORM taskmq.announce(
         'w', v_queues || ARRAY(SELECT value->>'queue' FROM json_array_elements(p_shapes)), v_ended
     );
+    IF cardinality(v_new) = cardinality(p_ids) THEN
+        RETURN NULL;
+    END IF;
     RETURN (
         SELECT json_agg(json_build_array(coalesce(v_same->>n::text, id), new IS NOT NULL) ORDER BY n)
         FROM unnest(p_ids) WITH ORDINALITY AS g (id, n)

@@ -114,6 +114,13 @@ CREATE OR REPLACE FUNCTION taskmq.remove(p_seqs bigint[]) RETURNS integer LANGUA
 DECLARE
     v_count integer;
 BEGIN
+    IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
+        INSERT INTO taskmq.inputs (parent, codec, data)
+        SELECT id, result_codec, result FROM taskmq.jobs
+        WHERE seq = ANY (p_seqs) AND result_codec IS NOT NULL
+        AND (SELECT true FROM taskmq.edges WHERE edges.parent = jobs.id AND edges.met = 1 LIMIT 1)
+        ON CONFLICT (parent) DO NOTHING;
+    END IF;
     DELETE FROM taskmq.jobs WHERE seq = ANY (p_seqs);
     GET DIAGNOSTICS v_count = ROW_COUNT;
     PERFORM taskmq.let_go(p_seqs);

@@ -14,6 +14,7 @@ DECLARE
     v_dependent bigint[];
     v_names text[];
     v_parents text[];
+    v_unkept integer[];
     r record;
 BEGIN
     WITH given AS MATERIALIZED (
@@ -33,14 +34,15 @@ BEGIN
         WHERE jobs.seq = given.seq AND jobs.token = given.token AND jobs.id = given.id
         AND jobs.phase = 4
         RETURNING given.n, jobs.seq, jobs.limits, jobs.queue, jobs.priority, jobs.result_ttl,
-            jobs.dependencies
+            jobs.dependencies, jobs.keep_result
     )
     SELECT
         array_agg(n),
         array_agg(seq) FILTER (WHERE result_ttl <= 0),
         array_agg(seq) FILTER (WHERE dependencies > 0),
-        array_agg(json_build_array(limits, queue, priority)::text) FILTER (WHERE limits IS NOT NULL)
-    INTO v_done, v_forgotten, v_dependent, v_limited
+        array_agg(json_build_array(limits, queue, priority)::text) FILTER (WHERE limits IS NOT NULL),
+        array_agg(n) FILTER (WHERE NOT keep_result)
+    INTO v_done, v_forgotten, v_dependent, v_limited, v_unkept
     FROM done;
     IF cardinality(v_done) = cardinality(p_ids) THEN
         outcomes := NULL;  -- all done
@@ -64,19 +66,19 @@ BEGIN
         PERFORM taskmq.let_go(v_dependent);
     END IF;
     IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
-        SELECT array_agg(DISTINCT parent) INTO v_parents FROM taskmq.edges
-        WHERE met = 0 AND parent = ANY (v_names);
-        IF v_parents IS NOT NULL THEN
+        IF v_unkept IS NOT NULL THEN
+            SELECT array_agg(DISTINCT parent) INTO v_parents FROM taskmq.edges
+            WHERE met = 0 AND parent = ANY (v_names);
             INSERT INTO taskmq.inputs (parent, codec, data)
             SELECT p_ids[n], p_codecs[n], substring(
                 p_blob FROM 1 + CASE WHEN n > 1 THEN p_ends[n - 1] ELSE 0 END
                 FOR p_ends[n] - CASE WHEN n > 1 THEN p_ends[n - 1] ELSE 0 END
             )
-            FROM unnest(v_done) AS n
+            FROM unnest(v_unkept) AS n
             WHERE p_ids[n] = ANY (v_parents) AND p_codecs[n] IS NOT NULL
             ON CONFLICT (parent) DO NOTHING;
-            SELECT * INTO queues, ended FROM taskmq.feed(v_parents, p_now, queues, ended);
         END IF;
+        SELECT * INTO queues, ended FROM taskmq.feed(v_names, p_now, queues, ended);
     END IF;
     IF v_forgotten IS NOT NULL THEN
         PERFORM taskmq.remove(v_forgotten);
