@@ -6,9 +6,12 @@ import io
 import logging
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from celery import Celery
+from celery.app.log import Logging
 from celery.utils.log import (
     ColorFormatter,
     LoggingProxy,
@@ -115,3 +118,34 @@ def test_a_failing_handler_reports_to_the_real_stderr(
     logger.info("one argument, %s %s", "missing")
     assert "not enough arguments for format string" in real.getvalue()
     assert stream.getvalue() == ""
+
+
+class Seen(Logging):
+    """Tells how the loggers would be configured."""
+
+    def setup_handlers(self, logger: logging.Logger, *args: Any, **kwargs: Any) -> logging.Logger:
+        self.dated = {**getattr(self, "dated", {}), logger.name: kwargs.get("datefmt")}
+        return logging.getLogger("taskmq.test.dated")
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers, done = root.level, list(root.handlers), Logging._setup
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    Logging._setup = done
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_the_date_format_of_the_settings() -> None:
+    app = Celery("proj", set_as_current=False, broker="memory://")
+    app.conf.update(worker_log_datefmt="%H", worker_task_log_datefmt="%M")
+    log = Seen(app)
+    log.already_setup = False
+    log.setup_logging_subsystem()
+    assert log.dated == {"root": "%H", "celery.task": "%M"}
+    log.already_setup = False
+    log.setup_logging_subsystem(datefmt="%S")
+    assert log.dated["root"] == "%S"

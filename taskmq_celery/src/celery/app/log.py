@@ -50,6 +50,8 @@ class Logging:
         self.loglevel: int = logging.WARNING
         self.format: str = conf.worker_log_format
         self.task_format: str = conf.worker_task_log_format
+        self.datefmt: str | None = conf.worker_log_datefmt
+        self.task_datefmt: str | None = conf.worker_task_log_datefmt
         self.colorize: bool | None = conf.worker_log_color
 
     def setup(
@@ -88,6 +90,7 @@ class Logging:
         format: str | None = None,
         colorize: bool | None = None,
         hostname: str | None = None,
+        datefmt: str | None = None,
         **kwargs: Any,
     ) -> Any:
         """Add handlers to the root logger and to ``celery.task``; once in a process.
@@ -111,7 +114,9 @@ class Logging:
         root = logging.getLogger()
         if self.app.conf.worker_hijack_root_logger:
             root.handlers = []
-        self._configure_logger(root, logfile, level, format, colorize, **kwargs)
+        datefmt = self.datefmt if datefmt is None else datefmt
+        dated = {**kwargs, "datefmt": datefmt} if datefmt else kwargs
+        self._configure_logger(root, logfile, level, format, colorize, **dated)
         signals.after_setup_logger.send(sender=None, logger=root, format=format, **told)
         self.setup_task_loggers(level, logfile, colorize=colorize)
         return handled
@@ -137,14 +142,22 @@ class Logging:
         format: str | None = None,
         colorize: bool | None = None,
         propagate: bool = False,
+        datefmt: str | None = None,
         **kwargs: Any,
     ) -> logging.Logger:
         """Give ``celery.task``, the parent of every task's logger, its own handler and format."""
         level = mlevel(loglevel or self.loglevel)
         format = format or self.task_format
         colorize = self.supports_color(colorize, logfile)
+        datefmt = self.task_datefmt if datefmt is None else datefmt
         logger = self.setup_handlers(
-            get_logger("celery.task"), logfile, format, colorize, formatter=TaskFormatter, **kwargs
+            get_logger("celery.task"),
+            logfile,
+            format,
+            colorize,
+            formatter=TaskFormatter,
+            datefmt=datefmt or None,
+            **kwargs,
         )
         logger.setLevel(level)
         logger.propagate = propagate

@@ -45,7 +45,7 @@ class Signal:
         use_caching: bool = False,
         name: str | None = None,
     ) -> None:
-        self.receivers: list[tuple[Key, Any]] | None = None
+        self.receivers: list[tuple[Key, Any]] = []
         self.providing_args = set(providing_args or ())
         self.use_caching = use_caching
         self.name = name
