@@ -89,10 +89,7 @@ class Workflow:
                     "nodes have them"
                 )
             return self._nest(work, waits, name)
-        call, slots = take_nodes(_call(work, args, kwargs))
-        slots += [Slot(each) for each in waits]
-        default: RunIf = "finished" if self.on_failure == "continue" and slots else "succeeded"
-        return self._add(Node(self._name(name or call.task.name), call, slots, run_if or default))
+        return self._add_call(_call(work, args, kwargs), waits, name, run_if)
 
     def map(
         self, task: Any, over: Node | Iterable[Any], *, name: str | None = None, **options: Any
@@ -106,7 +103,9 @@ class Workflow:
         if isinstance(over, Node):
             return self.add(map_call(task, over, options), name=name or f"map {task.name}")
         calls = [task.call(value) for value in over]
-        return [self.add(call.options(**options) if options else call, name=name) for call in calls]
+        if options:
+            calls = [call.options(**options) for call in calls]
+        return [self._add_call(call, (), name, None) for call in calls]
 
     def on_error(
         self,
@@ -207,6 +206,14 @@ class Workflow:
         return self._result
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _add_call(
+        self, call: Call[Any], waits: Sequence[Node], name: str | None, run_if: RunIf | None
+    ) -> Node:
+        call, slots = take_nodes(call)
+        slots += [Slot(each) for each in waits]
+        default: RunIf = "finished" if self.on_failure == "continue" and slots else "succeeded"
+        return self._add(Node(self._name(name or call.task.name), call, slots, run_if or default))
 
     def _add(self, node: Node) -> Node:
         for source in node.sources():

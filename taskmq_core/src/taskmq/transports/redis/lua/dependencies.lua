@@ -2,8 +2,8 @@
 --
 -- "edges:JOB" is what has come of each of its dependencies: "-" nothing yet, "x" it is lost, "+" no
 -- result, "=" and the result, "!" and how it was lost, for a job that runs all the same. A job's
--- "pending" counts the first two, "lost" the second, "losses" the last. "dependents:JOB" are the
--- jobs that wait for it. Each edge is touched once for each thing that happens; all walks are loops.
+-- "pending" counts the first two, "lost" the second, "losses" the last. A job's "child" is the first
+-- that waits for it, which mostly is the only one; "dependents:JOB" are the others, if it "has_more". Each edge is touched once for each thing that happens; all walks are loops.
 
 local UNMET, LOST, EMPTY, FULL, LOSS = '-', 'x', '+', '=', '!'
 local readied = {}  -- what was left with nothing to wait for
@@ -33,8 +33,10 @@ end
 
 -- The jobs that wait, or waited, for a job and are still stored.
 local function dependents(job)
-  if not job.feeds then return {} end
-  return Jobs.all(Store.ask('LRANGE', 'dependents:' .. job.id, 0, -1))
+  if not job.child then return {} end
+  local ids = job.has_more and Store.ask('LRANGE', 'dependents:' .. job.id, 0, -1) or {}
+  table.insert(ids, 1, job.child)
+  return Jobs.all(ids)
 end
 
 local function loss_of(job)
@@ -115,11 +117,14 @@ function Dependencies.link(waiting)
       local parent = Jobs.get(dependency)
       set_edge(job, dependency, UNMET)
       if parent and parent.state ~= 'SUCCEEDED' then
-        Store.write('RPUSH', 'dependents:' .. dependency, job.id)
-        if not parent.feeds then
-          parent.feeds = true
-          Jobs.save(parent)
+        if not parent.child then
+          parent.child = job.id
+        else
+          Store.write('RPUSH', 'dependents:' .. dependency, job.id)
+          parent.has_more = true
         end
+        parent.feeds = true
+        Jobs.save(parent)
       end
     end
   end

@@ -68,7 +68,7 @@ function Jobs.delete(job)
   if job.has_result then Store.write('HDEL', 'results', id) end
   if job.has_failure then Store.write('HDEL', 'failures', id) end
   if job.has_history then Store.write('HDEL', 'history', id) end
-  if job.feeds then Store.ask('DEL', 'dependents:' .. id) end
+  if job.has_more then Store.ask('DEL', 'dependents:' .. id) end
   if job.joins then Store.ask('DEL', 'edges:' .. id) end
   if job.workflow then
     Store.write('ZREM', 'workflow:' .. job.workflow, id)
