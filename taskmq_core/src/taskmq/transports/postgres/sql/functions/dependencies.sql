@@ -12,21 +12,21 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM taskmq.edges) THEN
         RETURN;
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM taskmq.inputs) AND NOT EXISTS (SELECT 1 FROM taskmq.losses) THEN
+        DELETE FROM taskmq.edges WHERE child = ANY (p_children);
+        RETURN;
+    END IF;
     WITH gone AS (DELETE FROM taskmq.edges WHERE child = ANY (p_children) RETURNING parent)
     SELECT array_agg(DISTINCT parent) INTO v_parents FROM gone;
     IF v_parents IS NULL THEN
         RETURN;
     END IF;
-    IF EXISTS (SELECT 1 FROM taskmq.inputs) THEN
-        DELETE FROM taskmq.inputs
-        WHERE parent = ANY (v_parents)
-        AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
-    END IF;
-    IF EXISTS (SELECT 1 FROM taskmq.losses) THEN
-        DELETE FROM taskmq.losses
-        WHERE parent = ANY (v_parents)
-        AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
-    END IF;
+    DELETE FROM taskmq.inputs
+    WHERE parent = ANY (v_parents)
+    AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = inputs.parent);
+    DELETE FROM taskmq.losses
+    WHERE parent = ANY (v_parents)
+    AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = losses.parent);
 END $$;
 
 -- What a job has handed over: its result, while that is kept, or what was put aside.

@@ -240,6 +240,8 @@ BEGIN
                 FROM taskmq.jobs AS j WHERE j.id = edges.parent OFFSET 0
             ) AS own ON true
             WHERE edges.child = ANY (v_all);
+    END IF;
+    IF EXISTS (SELECT 1 FROM taskmq.losses) THEN
         RETURN QUERY
             SELECT 'loss', jobs.id, edges.parent, NULL::integer, NULL::bigint, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::double precision,
