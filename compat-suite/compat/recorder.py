@@ -13,6 +13,7 @@ import faulthandler
 import json
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Recorder:
         self._pid = os.getpid()
         self._selected = None if selected is None else set(json.loads(selected.read_text()))
         self._reports: list[pytest.TestReport] = []
+        self._reruns: Counter[str] = Counter()
 
     def _write(self, event: str, **fields: Any) -> None:
         if os.getpid() == self._pid:
@@ -64,11 +66,11 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         reports = self._reports
-        # pytest-rerunfailures has an outcome of its own.
-        reruns = [each for each in reports if str(each.outcome) == "rerun"]
-        # What was before the last rerun did not count.
-        last = reports[max((reports.index(each) for each in reruns), default=-1) + 1 :]
-        outcome, decisive = judge(last)
+        # pytest-rerunfailures has an outcome of its own, and starts the test again after this.
+        if any(str(each.outcome) == "rerun" for each in reports):
+            self._reruns[nodeid] += 1
+            return
+        outcome, decisive = judge(reports)
         message, detail = ("", "") if decisive is None else explain(decisive)
         self._write(
             "done",
@@ -77,11 +79,14 @@ class Recorder:
             seconds=round(sum(each.duration for each in reports), 3),
             message=message,
             detail=detail,
-            reruns=len(reruns),
+            reruns=self._reruns[nodeid],
         )
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._write("end", status=int(exitstatus))
+
+    def pytest_unconfigure(self) -> None:
+        self._file.close()
 
 
 def judge(reports: list[pytest.TestReport]) -> tuple[str, pytest.TestReport | None]:
