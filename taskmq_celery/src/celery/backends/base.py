@@ -760,7 +760,7 @@ class Backend:
             return None
         except Exception as error:
             logger.exception("Failed to handle the error of a chord whose body is a group")
-            return self.fail_from_current_stack(group_callback.id, exc=error)
+            return backend.fail_from_current_stack(group_callback.id, exc=error)
 
     def _fail_member(self, backend: Any, result: Any, errbacks: list[Any], exc: Any) -> None:
         try:
