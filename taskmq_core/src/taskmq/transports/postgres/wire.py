@@ -129,7 +129,8 @@ def batch_of(sealed: Sequence[Sealed]) -> tuple[dict[str, Any], bytes]:
 
 
 def _links(one: Sealed) -> dict[str, Any]:
-    envelope, links = one.envelope, dict[str, Any]()
+    envelope = one.envelope
+    links: dict[str, Any] = {}
     if envelope.key is not None:
         links["key"] = envelope.key
         links["key_ttl"] = envelope.key_ttl
