@@ -45,7 +45,7 @@ DEFAULTS: Mapping[str, Any] = {
 IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
 """Headers that are made from the envelope, or from the arguments, when somebody asks."""
 
-PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD = (
+PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS = (
     "properties",
     "taskmq_errbacks",
     "taskmq_relative",
@@ -54,13 +54,15 @@ PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD = (
     "taskmq_children",
     "taskmq_joins",
     "taskmq_chord",
+    "taskmq_reprs",
 )
 """Headers of ours: message properties, ``link_error``, delays that count from the end of the job
 before, the number of retries to begin with, an id that is not the job's own, the results of what
-its end starts, whether it waits for a group, and name and id of what waits for its group."""
+its end starts, whether it waits for a group, name and id of what waits for its group, and what the
+caller wants to be shown instead of the arguments (``argsrepr``, ``kwargsrepr``)."""
 JOINED, SPREAD = 1, 2
 """What a task that waits for a group is: one for all, or one of several."""
-OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD})
+OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD, REPRS})
 
 PENDING_RETRY = "_pending_retry"
 GROWTH, TRAIL, FOLLOWS = "_growth", "_children", "_follows"
@@ -230,12 +232,14 @@ def request_dict(
     stored.pop(RELATIVE, None)
     stored.pop(JOINS, None)
     chord = stored.pop(CHORD, None)
+    shown = stored.pop(REPRS, {})
     task_id = stored.get(ID, envelope.id)
     limits = stored.get("timelimit") or (None, None)
     growth = Growth()
     request: dict[str, Any] = {
         **DEFAULTS,
         **stored,
+        **shown,
         "id": task_id,
         "task": envelope.task,
         "eta": _iso(envelope.eta),

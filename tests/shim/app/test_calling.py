@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -134,3 +135,16 @@ def test_a_report_tells_versions_and_no_passwords(app: Celery) -> None:
     assert "kombu:" in report
     assert "memory://" in report
     assert "sesame" not in report
+
+
+def test_what_is_shown_instead_of_the_arguments(app: Celery, work: Callable[..., None]) -> None:
+    @app.task(bind=True)  # type: ignore[untyped-decorator]
+    def task(self: Any, secret: str) -> Any:
+        return self.request.argsrepr, self.request.kwargsrepr, self.request.headers
+
+    hidden = task.apply_async(("sesame",), argsrepr="('***',)")
+    plain = task.apply_async(("open",))
+    work(app)
+    assert hidden.get(timeout=1)[:2] == ["('***',)", "{}"]
+    assert plain.get(timeout=1)[0] == "['open']"
+    assert not hidden.get(timeout=1)[2]

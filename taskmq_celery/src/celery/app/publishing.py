@@ -21,7 +21,7 @@ from celery.utils.dispatch import Signal
 from celery.utils.functional import maybe_list
 from celery.utils.saferepr import saferepr
 from taskmq_celery.graph import Graph, More, Place, make_room, submit
-from taskmq_celery.message import CHORD, Message
+from taskmq_celery.message import CHORD, REPRS, Message
 
 from .configured import properly_configured
 
@@ -220,6 +220,7 @@ def _message(
         store_result=False if headers["ignore_result"] else None,
         errbacks=errbacks,
     )
+    shown = {name: headers[name] for name in ("argsrepr", "kwargsrepr") if headers[name]}
     if signals.before_task_publish.receivers:
         headers["argsrepr"] = headers["argsrepr"] or saferepr(body[0])
         headers["kwargsrepr"] = headers["kwargsrepr"] or saferepr(body[1])
@@ -232,6 +233,8 @@ def _message(
             declare=[amqp.queues[queue]],
             retry_policy=dict(conf.task_publish_retry_policy),
         )
+    if shown:
+        message = message.with_header(REPRS, shown)
     if chord is not None:
         return message.with_header(CHORD, [chord["task"], chord["options"].get("task_id")])
     return message

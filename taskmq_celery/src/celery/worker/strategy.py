@@ -11,6 +11,7 @@ from kombu.utils.imports import symbol_by_name
 from celery import signals
 from celery.app import trace
 from celery.utils.log import get_logger
+from celery.utils.saferepr import saferepr
 
 from .request import Request
 
@@ -43,8 +44,24 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
             made = kind(Message(job), app=consumer.app, hostname=consumer.hostname, task=task)
             signals.task_received.send(sender=consumer, request=made)
         if logger.isEnabledFor(logging.INFO):
-            fields = {"id": job.id, "name": job.name, "eta": job.eta}
+            fields = {"id": job.id, "name": job.name, "eta": job.eta, **_texts(job)}
             logger.info(trace.LOG_RECEIVED, fields, extra={"data": fields})
+
+
+def _texts(job: Any) -> dict[str, str]:
+    """The arguments as text: what the caller wants to be shown, or what they are."""
+    request = job.request
+    arguments: tuple[Any, Any] = ((), {})
+    shown = request.get("argsrepr"), request.get("kwargsrepr")
+    if not all(shown):
+        try:
+            arguments = job.arguments
+        except Exception:  # they cannot be read: whoever runs the job will say so
+            return {"args": "?", "kwargs": "?"}
+    return {
+        "args": shown[0] or saferepr(arguments[0]),
+        "kwargs": shown[1] or saferepr(arguments[1]),
+    }
 
 
 def _request_class(task: Any) -> Any:

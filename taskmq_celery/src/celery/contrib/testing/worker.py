@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import logging.handlers
 import multiprocessing
 import os
+import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +62,18 @@ class TestWorkController(worker.WorkController):
         def emit(self, record: logging.LogRecord) -> None:
             if os.getpid() != self.parent:
                 super().emit(record)
+
+        def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+            """The record as it is, with its arguments, if it can travel; else as text."""
+            made = copy.copy(record)
+            if made.exc_info:
+                made.exc_text = logging.Formatter().formatException(made.exc_info)
+                made.exc_info = None
+            try:
+                pickle.dumps(made)
+            except Exception:  # an argument of the record, whatever it is
+                made = super().prepare(record)
+            return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._on_started = threading.Event()
