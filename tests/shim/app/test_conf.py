@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 import types
 from collections.abc import Callable
@@ -129,6 +130,16 @@ def test_settings_are_keywords_of_the_app() -> None:
     assert (app.conf.task_acks_late, app.conf.include) == (True, ["m"])
     assert (app.conf.my_extension, app.conf.timezone) == (3, "UTC")
     assert app.conf.changes["task_acks_late"] is True
+
+
+def test_what_was_changed_can_be_read_as_pytest_celery_does() -> None:
+    app = bare(task_acks_late=True)
+    app.conf.worker_concurrency = 2
+    changes = app.conf.changes.copy()
+    del changes["deprecated_settings"]
+    assert changes == {"task_acks_late": True, "worker_concurrency": 2}
+    copied = pickle.loads(pickle.dumps(app))  # noqa: S301  # its own
+    assert copied.conf.changes == app.conf.changes
 
 
 def test_a_namespace_may_be_set_later() -> None:

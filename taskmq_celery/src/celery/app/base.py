@@ -38,7 +38,7 @@ from .configuration import Configured
 from .connections import Connected
 from .registry import TaskRegistry
 from .task import Header
-from .utils import Settings, appstr
+from .utils import DEPRECATED, Settings, appstr
 
 if TYPE_CHECKING:
     from celery.backends.base import Backend
@@ -199,7 +199,9 @@ class Celery(Configured, Connected):
         return f"<{type(self).__name__} {appstr(self)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle_app, (type(self), self.main, self.conf.changes)
+        changes = self.conf.changes
+        del changes[DEPRECATED]
+        return _unpickle_app, (type(self), self.main, changes)
 
     # -- command line ------------------------------------------------------------------------
 

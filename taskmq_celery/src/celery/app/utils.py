@@ -251,9 +251,11 @@ class Settings(MutableMapping[str, Any]):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What was set here, or given to ``Celery(...)``."""
-        found: dict[str, Any] = self._changes
-        return found
+        """What was set here, or given to ``Celery(...)``: a copy.
+
+        It has ``deprecated_settings`` as well, which pytest-celery takes out.
+        """
+        return {**self._changes, DEPRECATED: set()}
 
     # -- the source --------------------------------------------------------------------------
 
@@ -362,6 +364,8 @@ class Settings(MutableMapping[str, Any]):
 
 
 _MISSING = object()
+# Of the names in `Settings.changes` the one that is no setting.
+DEPRECATED = "deprecated_settings"
 
 
 def filter_hidden_settings(conf: Mapping[str, Any]) -> dict[str, Any]:
