@@ -208,7 +208,11 @@ def purge(app: Any, queues: Sequence[str]) -> int:
 
 def job_named(app: Any, engine: taskmq.App, name: str) -> taskmq.Task[..., Any]:
     """The engine's task of that name, known here or not."""
-    return engine.tasks.find(name) or CeleryJob(app, name)
+    found = engine.tasks.find(name)
+    if found is None and name in app._tasks and isinstance(engine, CeleryEngine):
+        engine.add_job(name)  # of an app that nobody has finalized yet
+        found = engine.tasks.find(name)
+    return found or CeleryJob(app, name)
 
 
 @contextmanager

@@ -128,11 +128,9 @@ def _new_graph(
 
 
 def _start_of(app: Celery) -> Callable[..., str]:
-    make = symbol_by_name("celery.canvas:maybe_signature")
-
     def start(graph: Graph, signature: Any, place: Place) -> str:
         """Call the task as its user would: what it publishes goes into the graph."""
-        task = make(dict(signature), app=app)
+        task = symbol_by_name("celery.canvas:maybe_signature")(dict(signature), app=app)
         token = _collecting.set(graph)
         try:
             result = task.apply_async(add_to_parent=False, **place.options())
