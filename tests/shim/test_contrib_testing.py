@@ -71,11 +71,11 @@ def test_what_a_child_logs_is_heard_in_the_test(
 ) -> None:
     @app.task
     def warn() -> None:
-        logging.getLogger("proj").warning("seen")
+        logging.getLogger("shop").warning("seen")
 
     with start_worker(app, pool="prefork", loglevel="warning"):
         warn.delay().get(timeout=20)
-    assert [r.getMessage() for r in caplog.records if r.name == "proj"] == ["seen"]
+    assert [r.getMessage() for r in caplog.records if r.name == "shop"] == ["seen"]
 
 
 def test_a_task_that_goes_on_for_too_long_is_told_of(app: Celery) -> None:

@@ -133,10 +133,10 @@ def test_called_as_a_function_a_task_has_a_request_of_its_own(app: Any) -> None:
 def test_a_context_takes_custom_headers_from_what_it_does_not_know() -> None:
     context = Context({"id": "1", "task": "t", "lang": "py", "tenant": "x", "_private": 1})
     assert context.headers == {"tenant": "x"}
-    assert (context.tenant, context.get("nothing", 3)) == ("x", 3)  # type: ignore[attr-defined]  # set
+    assert (context.tenant, context.get("nothing", 3)) == ("x", 3)
     assert Context({"id": "1"}).headers is None
     with pytest.raises(AttributeError, match="'Context' object has no attribute 'nothing'"):
-        _ = context.nothing  # type: ignore[attr-defined]  # that is what is tested
+        _ = context.nothing
     context.update(tenant="y")
     assert context.get("tenant") == "y"
     context.clear()

@@ -62,16 +62,17 @@ class Queues(dict[str, Any]):
         default_routing_key: str | None = None,
     ) -> None:
         super().__init__()
-        self.aliases: dict[str, Any] = {}
-        self.default_exchange = default_exchange
-        self.default_routing_key = default_routing_key
+        # What queues lack that are declared without it.
+        self.max_priority = max_priority
+        self.default_exchange, self.default_routing_key = default_exchange, default_routing_key
+        # How those are made that nobody declared.
         self.create_missing = create_missing
+        self.autoexchange = autoexchange or Exchange
         self.create_missing_queue_type = create_missing_queue_type
         self.create_missing_queue_exchange_type = create_missing_queue_exchange_type
-        self.autoexchange = Exchange if autoexchange is None else autoexchange
-        self.max_priority = max_priority
         self._consume_from: dict[str, Any] | None = None
         self._deselected: set[str] = set()
+        self.aliases: dict[str, Any] = {}
         if isinstance(queues, Mapping):
             queues = [_from_options(name, options) for name, options in queues.items()]
         for queue in queues or ():

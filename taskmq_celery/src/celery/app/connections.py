@@ -97,26 +97,26 @@ class Connected:
         failover_strategy: Any = None,
         **kwargs: Any,
     ) -> Any:
-        conf = self.conf
+        conf, either = self.conf, self.either
         make: Callable[..., Any] = self.amqp.Connection
-        return make(
-            url,
-            userid or conf.broker_user,
-            password or conf.broker_password,
-            virtual_host or conf.broker_vhost,
-            port or conf.broker_port,
-            transport=transport or conf.broker_transport,
-            ssl=self.either("broker_use_ssl", ssl),
-            heartbeat=self.either("broker_heartbeat", heartbeat),
-            login_method=login_method or conf.broker_login_method,
-            failover_strategy=failover_strategy or conf.broker_failover_strategy,
-            transport_options={
-                **(conf.broker_transport_options or {}),
-                **(transport_options or {}),
-            },
-            connect_timeout=self.either("broker_connection_timeout", connect_timeout),
-            **kwargs,
-        )
+        login = {
+            "userid": userid or conf.broker_user,
+            "password": password or conf.broker_password,
+            "login_method": login_method or conf.broker_login_method,
+            "ssl": either("broker_use_ssl", ssl),
+        }
+        place = {
+            "port": port or conf.broker_port,
+            "virtual_host": virtual_host or conf.broker_vhost,
+            "transport": transport or conf.broker_transport,
+            "failover_strategy": failover_strategy or conf.broker_failover_strategy,
+        }
+        times = {
+            "connect_timeout": either("broker_connection_timeout", connect_timeout),
+            "heartbeat": either("broker_heartbeat", heartbeat),
+        }
+        options = {**(conf.broker_transport_options or {}), **(transport_options or {})}
+        return make(url, transport_options=options, **login, **place, **times, **kwargs)
 
     def either(self, default_key: str, *defaults: Any) -> Any:
         """The first of ``defaults`` that is not ``None``, else the setting."""

@@ -250,22 +250,18 @@ class Filterer:
         accept: Any = None,
         **kwargs: Any,
     ) -> None:
-        self.app = app
-        self.conn = conn
-        self.filter = filter
-        self.limit = limit
-        self.timeout = timeout
-        self.ack_messages = ack_messages
-        self.tasks = set(str_to_list(tasks) or [])
+        self.app, self.conn, self.accept = app, conn, accept
+        # Where it looks.
         self.queues = prepare_queues(queues)
-        self.callback = callback
-        self.forever = forever
+        sources = consume_from or list(self.queues)
+        self.consume_from = [_maybe_queue(app, each) for each in sources]
         self.on_declare_queue = on_declare_queue
-        self.consume_from = [
-            _maybe_queue(app, queue) for queue in consume_from or list(self.queues)
-        ]
+        # At what, and what it does with it.
+        self.tasks = set(str_to_list(tasks) or [])
+        self.filter, self.ack_messages, self.callback = filter, ack_messages, callback
+        # For how long.
+        self.timeout, self.forever, self.limit = timeout, forever, limit
         self.state = state or State()
-        self.accept = accept
 
     def start(self) -> State:
         """Look until nothing has come for ``timeout`` seconds, or for ever."""

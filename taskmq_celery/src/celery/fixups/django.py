@@ -162,10 +162,13 @@ class DjangoWorkerFixup:
 
     def install(self) -> DjangoWorkerFixup:
         """Listen to the worker."""
-        signals.beat_embedded_init.connect(self.close_database)
-        signals.task_prerun.connect(self.on_task_prerun)
-        signals.task_postrun.connect(self.on_task_postrun)
-        signals.worker_process_init.connect(self.on_worker_process_init)
+        for signal, receiver in (
+            (signals.worker_process_init, self.on_worker_process_init),
+            (signals.task_prerun, self.on_task_prerun),
+            (signals.task_postrun, self.on_task_postrun),
+            (signals.beat_embedded_init, self.close_database),
+        ):
+            signal.connect(receiver)
         self.close_database()
         self.close_cache()
         return self

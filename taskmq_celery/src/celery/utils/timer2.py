@@ -40,19 +40,16 @@ class Timer(threading.Thread):
         max_interval: float | None = None,
         **kwargs: Any,
     ) -> None:
-        if schedule is None:  # an empty one is false
-            schedule = self.Schedule(on_error=on_error, max_interval=max_interval)
-        self.schedule = schedule
-        self.on_start = on_start
-        self.on_tick = on_tick or self.on_tick
-        super().__init__()
-        self.__is_shutdown = threading.Event()
-        self.__is_stopped = threading.Event()
-        self.mutex = threading.Lock()
-        self.not_empty = threading.Condition(self.mutex)
-        self.daemon = True
         Timer._timer_count += 1
-        self.name = f"Timer-{Timer._timer_count}"
+        super().__init__(name=f"Timer-{Timer._timer_count}", daemon=True)
+        if schedule is None:  # an empty one is false
+            schedule = self.Schedule(max_interval=max_interval, on_error=on_error)
+        self.schedule = schedule
+        self.on_tick = on_tick or self.on_tick
+        self.on_start = on_start
+        self.not_empty = threading.Condition()
+        self.mutex = self.not_empty
+        self.__is_stopped, self.__is_shutdown = threading.Event(), threading.Event()
 
     def _next_entry(self) -> float | None:
         """Call what is due; seconds until there is more."""
