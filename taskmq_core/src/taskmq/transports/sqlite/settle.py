@@ -53,6 +53,22 @@ def settle(
     connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
 ) -> tuple[list[Settled], list[Readied]]:
     """Apply the settlements whose delivery is current. Their outcomes, and what is ready now."""
+    fails = any(isinstance(settlement, (DeadLetter, Expire)) for settlement in settlements)
+    if not fails or len(settlements) == 1 or not dependencies.any_nodes(connection):
+        return _settle_together(connection, settlements, now)
+    # What fails may revoke others of its workflow, which are settled before it or behind it.
+    outcomes: list[Settled] = []
+    readied: list[Readied] = []
+    for settlement in settlements:
+        outcome, more = _settle_together(connection, [settlement], now)
+        outcomes += outcome
+        readied += more
+    return outcomes, readied
+
+
+def _settle_together(
+    connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
+) -> tuple[list[Settled], list[Readied]]:
     readied: list[Readied] = []
     ids = json_of([settlement.delivery.job_id for settlement in settlements])
     found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
