@@ -107,6 +107,28 @@ def test_the_engine_imports_only_msgspec_outside_its_adapters_and_edges() -> Non
     assert third_party_imports("taskmq", outside=adapters_and_edges) <= {"msgspec"}
 
 
+WITH_EXTRAS = (
+    "celery.backends.database",
+    "celery.backends.redis",
+    "celery.contrib.django",
+    "celery.contrib.pytest",
+    "celery.contrib.sphinx",
+    "celery.fixups.django",
+    "celery.security",
+)
+"""Modules for those who have another package, which they import."""
+
+
+def test_nothing_is_said_to_need_an_extra_that_does_not() -> None:
+    names = third_party_imports("celery")
+    for module in WITH_EXTRAS:
+        others = tuple(each for each in WITH_EXTRAS if each != module)
+        assert third_party_imports("celery", outside=WITH_EXTRAS) < names
+        assert third_party_imports("celery", outside=others) > third_party_imports(
+            "celery", outside=WITH_EXTRAS
+        ), module
+
+
 @pytest.mark.parametrize(
     ("package", "distribution"),
     [
@@ -127,7 +149,7 @@ def test_a_package_imports_only_what_its_distribution_requires(
     provided = {
         file.parts[0].removesuffix(".py") for name in required for file in files(name) or []
     }
-    assert third_party_imports(package) - ours <= provided
+    assert third_party_imports(package, outside=WITH_EXTRAS) - ours <= provided
 
 
 @pytest.mark.parametrize("package", ["celery", "taskmq", "taskmq_celery", "taskmq_migrate"])

@@ -80,7 +80,7 @@ def start_that_was_given_back_is_anothers_at_once(subject: Subject) -> None:
     subject.take(second, queues=["b"])
 
 
-@case("limits", "global_priority")
+@case("limits", "global_priority", "fifo")
 def burst_goes_before_the_less_urgent(subject: Subject) -> None:
     """All that a rate lets pass at once come before what is less urgent."""
     urgent = subject.add_many(5, limits=(BURST_OF_THREE,), priority=2)
