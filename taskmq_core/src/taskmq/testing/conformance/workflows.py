@@ -188,6 +188,16 @@ def failing_fast_revokes_the_workflow(subject: Subject) -> None:
 
 
 @case("workflows")
+def failing_fast_keeps_the_order_of_an_exchange(subject: Subject) -> None:
+    """A success that is settled behind the failure was asked to stop; one before it was not."""
+    first, bad, last = (subject.add(workflow="w", fail_fast=True) for _ in range(3))
+    early, failing, late = subject.hold([first, bad, last])
+    subject.settle(Ack(early), DeadLetter(failing, "error", FAILURE), Ack(late))
+    for job_id, by in ((first, None), (last, "workflow")):
+        equal(subject.expect(job_id, S.SUCCEEDED, "in the end").revoked_by, by, "revoked_by")
+
+
+@case("workflows")
 def lost_worker_fails_fast_too(subject: Subject) -> None:
     """Any way into the dead letters, and an expiry; not a revocation."""
     for ending in ("lost", "expired", "revoked"):

@@ -125,13 +125,23 @@ def _readied(job_id: str, queue: str, priority: int, visible_at: float) -> Readi
 
 def _apart(settlements: Sequence[Settlement]) -> tuple[list[Ack], list[Settlement]]:
     """Successes, which are settled all at once, and all else (such that add jobs, too). Where two
-    are about the same job their order decides: then everything is settled one by one."""
+    are about the same job, or one fails that may revoke the others of its workflow, their order
+    decides: then everything is settled one by one."""
     acks = [each for each in settlements if isinstance(each, Ack) and not each.spawn]
     if len({each.delivery.job_id for each in settlements}) < len(settlements):
         return [], list(settlements)
     if len(acks) == len(settlements):
         return acks, []
+    if any(map(_fails_fast, settlements)):
+        return [], list(settlements)
     return acks, [each for each in settlements if not isinstance(each, Ack) or each.spawn]
+
+
+def _fails_fast(settlement: Settlement) -> bool:
+    return (
+        isinstance(settlement, (DeadLetter, Expire))
+        and b'"fail_fast":true' in settlement.delivery.envelope
+    )
 
 
 def _jobs_of(settlement: Settlement) -> Sequence[Sealed]:

@@ -115,6 +115,11 @@ BEGIN
         END IF;
         outcomes := outcomes || 0;
         IF v_kind = 'ack' THEN
+            IF cardinality(v_lost) > 0 THEN  -- which may revoke this one
+                SELECT * INTO queues, ended, lanes
+                FROM taskmq.lose(v_lost, p_now, queues, ended || v_lost, lanes);
+                v_lost := '{}';
+            END IF;
             IF s->'batch' IS NOT NULL THEN
                 SELECT * INTO queues, ended FROM taskmq.spawn(
                     r.id, p_now, s->'batch', taskmq.batch_of(s, p_blob), queues, ended);
