@@ -17,7 +17,7 @@ from taskmq.transports._files import read_text
 __all__ = ["COMMANDS", "Script", "script"]
 
 READING = ("modules", "store")
-LANES = (*READING, "jobs", "signals", "gates", "fair", "lanes", "moves")
+LANES = (*READING, "jobs", "signals", "gates", "passes", "fair", "lanes", "moves")
 ALL = (*LANES, "dependencies", "endings", "tidy")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "enqueue": (*ALL, "room", "intake"),
@@ -99,6 +99,7 @@ MODULES: dict[str, Callable[[], str] | None] = {
     "jobs": None,
     "signals": None,
     "gates": None,
+    "passes": None,
     "fair": None,
     "lanes": _terminal,
     "moves": lambda: f"{_terminal()}\n{_transitions()}",

@@ -76,7 +76,7 @@ function Intake.store(entries, seq)
       has_turns = has_turns or entry.fair ~= nil
     end
     if job.limits and not entry.after and job.visible_at <= NOW then
-      pass = pass or Gates.open()
+      pass = pass or Passes.open()
       local holder = pass:place(job.limits, queue, job.priority)
       local limit = job.limits[#job.limits]
       job.held = holder and true or nil

@@ -39,7 +39,7 @@ local function try(job)
     return false
   end
   local gate
-  if job.limits then pass = pass or Gates.open() end
+  if job.limits then pass = pass or Passes.open() end
   if job.workflow and is_paused(job.workflow) then
     gate = Gates.of_workflow(job.workflow)
     if job.limits then pass:step_aside(job.limits, job.queue, job.priority) end
