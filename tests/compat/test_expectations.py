@@ -151,6 +151,13 @@ def test_what_needs_another_image_is_recorded_and_stays() -> None:
     ]
 
 
+def test_what_needs_another_image_may_pass_where_there_is_one() -> None:
+    needs = Expectation(NEEDS_IMAGE, "needs three processors", ("t/a.py::C::x",))
+    late = Expectation(NOT_YET, "no", ("t/a.py::C::y",))
+    verdict = compare(BASELINE, BASELINE, Expectations([needs, late]))
+    assert [each.test for each in verdict.unexpected_passes] == ["t/a.py::C::y"]
+
+
 def test_rare_messages_are_one_entry_of_their_file() -> None:
     (entry,) = revise([], **{"a.py::C::x": "one", "a.py::C::y": "one", "a.py::D::x": "two"})
     assert entry.reason == "a.py: 2 different failures, 2 of them one"
