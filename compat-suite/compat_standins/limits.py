@@ -7,10 +7,13 @@ Both layouts of the kernel are known: one tree for all controllers, or a tree fo
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
 PREFIX = "taskmq-"
+CLOSE_SECONDS = 5.0
+POLL_SECONDS = 0.01
 
 
 class ProcessorLimit:
@@ -38,8 +41,14 @@ class ProcessorLimit:
         return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', self._folder / "cgroup.procs"]
 
     def close(self) -> None:
-        """No process is left under it."""
-        if self._folder is not None:
-            with contextlib.suppress(OSError):
+        """No process is left under it; the kernel may need a moment to see that."""
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while self._folder is not None and time.monotonic() < deadline:
+            try:
                 self._folder.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:
+                time.sleep(POLL_SECONDS)
+                continue
             self._folder = None
