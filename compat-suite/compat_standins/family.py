@@ -35,6 +35,25 @@ def send(name: str, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+def freeze(name: str, seconds: float = 10.0) -> None:
+    """Stop every process of the container, and those that they start meanwhile."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        send(name, signal.SIGSTOP)
+        if all(is_stopped(pid) for pid in members(name)):
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it is stopped, or gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in "TZX"
+
+
 def end(name: str, seconds: float = 10.0) -> None:
     """Kill every process of the container, and those that they start meanwhile."""
     deadline = time.monotonic() + seconds

@@ -193,7 +193,7 @@ class Machine:
         with self._lock:
             if self.state != "running":
                 raise StandinError(f"container {self.address} is not running")
-            family.send(self.address, signal.SIGSTOP)
+            family.freeze(self.address)
             self.state = "paused"
 
     def resume(self) -> None:
