@@ -1,4 +1,4 @@
-"""Installs the Debian packages of the servers that the tests use, where they are missing.
+"""Installs the Debian packages of the servers, and others, that the tests use, where missing.
 
     python -m tools.install_servers
 
@@ -23,6 +23,7 @@ from tests.services import MissingProgram, find_program
 
 # The packages, each with a program that it brings.
 PACKAGES = {
+    "graphviz": "dot",
     "iproute2": "ip",
     "pgbouncer": "pgbouncer",
     "postgresql": "postgres",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -208,15 +209,13 @@ def test_graph_as_svg_without_its_program(
     assert ran.err.count("\n") == 1
 
 
-def test_graph_as_svg(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program is a stand-in where Graphviz is not installed: what it gets is checked."""
-    program = tmp_path / "dot"
-    program.write_text("#!/bin/sh\necho '<svg>'\n/bin/cat\necho '</svg>'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_graph_as_svg(run: Run, require_server: Callable[[str], object]) -> None:
+    require_server("dot")
     ran = run("graph", submitted().id, "--format", "svg")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith('<svg>\ndigraph "report" {')
+    assert ran.out.startswith("<?xml")
+    texts = re.findall(r"<text [^>]*>(.*)</text>", ran.out)
+    assert texts[:2] == ["the &quot;first&quot;", "QUEUED"]
 
 
 # -- changing --------------------------------------------------------------------------------------
