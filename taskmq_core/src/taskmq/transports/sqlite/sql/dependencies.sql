@@ -20,8 +20,8 @@ WHERE parent IN (SELECT value FROM json_each(?)) AND met = 0
 RETURNING child;
 
 -- name: count_down
--- A job waits for so many less.
-UPDATE jobs SET pending = pending - ? WHERE seq = ?;
+-- A job waits for so many less, unless it has ended and will never run.
+UPDATE jobs SET pending = pending - ? WHERE seq = ? AND state IN ('WAITING', 'SKIPPED');
 
 -- name: queue_met
 -- WAITING to QUEUED, of these jobs, where nothing is left to wait for. Tells which.

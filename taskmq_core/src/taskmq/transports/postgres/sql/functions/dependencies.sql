@@ -41,8 +41,9 @@ BEGIN
     END IF;
 END $$;
 
--- These jobs wait for less, each as often as it is named: queue what waits for nothing else, unless
--- that hangs on how the others ended. The queues of what is ready, and those jobs.
+-- These jobs wait for less, each as often as it is named, unless they have ended and will never run:
+-- queue what waits for nothing else, unless that hangs on how the others ended. The queues of what
+-- is ready, and those jobs.
 CREATE OR REPLACE FUNCTION taskmq.count_down(
     p_children bigint[], p_now double precision, INOUT queues text[], OUT undecided bigint[]
 ) LANGUAGE plpgsql AS $$
@@ -67,7 +68,7 @@ BEGIN
         FROM (
             SELECT child, count(*)::integer AS number FROM unnest(p_children) AS c (child) GROUP BY child
         ) AS fed
-        WHERE seq = fed.child
+        WHERE seq = fed.child AND state IN ('WAITING', 'SKIPPED')
         RETURNING jobs.seq, jobs.queue, jobs.phase, jobs.pending
     )
     SELECT array_agg(DISTINCT queue) FILTER (WHERE phase <> 0), array_agg(seq) FILTER (WHERE phase = 0)
