@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from taskmq import ConfigError
 
-__all__ = ["STORES", "UnsupportedBroker", "broker_url"]
+__all__ = ["STORES", "UnsupportedBroker", "broker_url", "carries_control"]
 
 STORES = {
     "memory": "memory",
@@ -123,3 +123,16 @@ def _broker(scheme: str, rest: str, options: Mapping[str, Any]) -> str:
     elif "state=" not in query:
         query += f"&{urlencode({'state': state})}"
     return f"{scheme}://{place or 'localhost'}?{query}"
+
+
+CONTROLLED = frozenset(
+    {*BROKERS, "memory", "redis", "rediss", "redis+socket", "sentinel"},
+)
+"""Schemes of brokers through which kombu can talk with workers, too."""
+
+
+def carries_control(url: str | Sequence[str] | None) -> bool:
+    """Whether kombu can broadcast to workers through this broker."""
+    url = url or "amqp://"
+    first = url if isinstance(url, str) else url[0]
+    return first.partition(":")[0] in CONTROLLED

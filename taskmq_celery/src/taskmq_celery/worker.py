@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from taskmq import App, ConfigError, TaskContext
-from taskmq.envelope import Envelope, load
+from taskmq import App, ConfigError
+from taskmq.envelope import load
 from taskmq.errors import MessageError
 from taskmq.records import Dropped
 from taskmq.transport import Delivery
 from taskmq.worker import Worker, WorkerHook, WorkerReport
 
 from .engine import close_engine, engine_for
-from .message import request_dict
+from .inspection import Inspection
+from .received import Received
 from .results import tell_backend
 
-__all__ = ["POOLS", "EngineWorker", "Received", "WorkerObserver", "WorkerPlan"]
+__all__ = ["POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan"]
 
 logger = logging.getLogger("celery.worker")
 
@@ -53,56 +54,6 @@ class WorkerPlan:
     """Most jobs held at once; ``None`` lets the engine adapt."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Further fields of the engine's `taskmq.Config`."""
-
-
-class Received:
-    """A job that has just arrived. What is in it is decoded when it is asked for."""
-
-    __slots__ = ("_app", "_context", "_envelope", "delivery")
-
-    def __init__(self, app: App, delivery: Delivery, envelope: Envelope, worker: str) -> None:
-        self.delivery = delivery
-        self._app = app
-        self._envelope = envelope
-        self._context = TaskContext(app, delivery, envelope, worker=worker, clock=app.clock)
-
-    @property
-    def id(self) -> str:
-        return self.delivery.job_id
-
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        return self._envelope.task
-
-    @property
-    def queue(self) -> str:
-        return self.delivery.queue
-
-    @property
-    def eta(self) -> float | None:
-        """Epoch seconds."""
-        return self._envelope.eta
-
-    @property
-    def expires_at(self) -> float | None:
-        """Epoch seconds."""
-        return self._envelope.expires_at
-
-    @property
-    def first_time(self) -> bool:
-        """Whether it was not offered to a worker in vain before."""
-        return self.delivery.parked_at is None
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """What ``task.request`` will be made of."""
-        return request_dict(self._context)
-
-    @property
-    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Raises `taskmq.errors.DecodeError`."""
-        return self._app.arguments_of(self._envelope)
 
 
 class WorkerObserver(Protocol):
@@ -186,6 +137,11 @@ class EngineWorker:
     def close(self) -> None:
         """Close the store."""
         close_engine(self._celery_app)
+
+    @property
+    def inspection(self) -> Inspection:
+        """What is to be known of it while it runs."""
+        return Inspection(self.engine, self._worker)
 
     def purge(self) -> int:
         """Delete what waits in the worker's queues; how many jobs there were."""

@@ -291,19 +291,17 @@ class AMQP:
     def producer_pool(self) -> Any:
         """Producers on the connections of ``app.pool``. A forked child has its own."""
         if self._producer_pool is None or self._producer_pool[0] != os.getpid():
-            producers: Any = pools.producers
-            made = producers[self.app.connection_for_write()]
-            made.limit = self.app.pool.limit
+            connections = self.app.pool
+            made = pools.ProducerPool(connections, limit=connections.limit)
             self._producer_pool = os.getpid(), made
         return self._producer_pool[1]
 
     publisher_pool = producer_pool
 
     def connection_pool(self, limit: int | None) -> Any:
-        """Connections for publishing, at most so many at once."""
-        connections: Any = pools.connections
-        pools.set_limit(limit)
-        return connections[self.app.connection_for_write()]
+        """Connections for publishing, at most so many at once. Of this app alone: kombu's own
+        pools are shared by all apps with one broker, and closed when one of them is."""
+        return self.app.connection_for_write().Pool(limit)
 
     def forget_producers(self) -> None:
         """Make `producer_pool` anew when it is used next."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kombu.clocks import LamportClock
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
@@ -108,7 +109,7 @@ class Celery(Configured, Connected):
         self.set_as_current = set_as_current
         self.autofinalize = autofinalize
         self.strict_typing = strict_typing
-        self.clock = None
+        self.clock = LamportClock()
         self.configured = False
         self.finalized = False
         self.user_options: defaultdict[str, set[Any]] = defaultdict(set)

@@ -1,26 +1,86 @@
-"""Commands that a worker obeys from afar. Programs register their own; none is carried out yet.
+"""Commands that a worker obeys from afar. Programs register their own.
 
 >>> @control_command(args=[("n", int)], signature="[N=1]")
-... def grow_by(state, n=1): ...
+... def grow_by(state, n=1):
+...     state.consumer.controller.resize(n)
+...     return ok(f"{n} more")
+
+Each is called in the thread that listens (`celery.worker.pidbox`), with ``state.app``,
+``state.hostname`` and ``state.consumer``, whose ``controller`` is the worker. What it returns, or
+raises, is the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import StringIO
 from typing import Any, NamedTuple, TypeVar
+
+from celery.exceptions import WorkerShutdown
+from celery.platforms import EX_OK
+from celery.utils import debug
+from celery.utils.functional import maybe_list
+from celery.utils.log import get_logger
+from celery.utils.saferepr import saferepr
+from celery.utils.serialization import jsonify, strtobool
+from celery.utils.time import rate
+from taskmq_celery import results
+from taskmq_celery.revoking import revoke_stamped, revoked_ids
+
+from . import state as worker_state
+from .strategy import request_of
 
 __all__ = (
     "Panel",
+    "active",
+    "active_queues",
     "add_consumer",
+    "autoscale",
     "cancel_consumer",
+    "clock",
+    "conf",
     "control_command",
     "controller_info_t",
+    "disable_events",
+    "election",
+    "enable_events",
+    "heartbeat",
+    "hello",
     "inspect_command",
+    "memdump",
+    "memsample",
     "nok",
+    "objgraph",
     "ok",
+    "ping",
+    "pool_grow",
+    "pool_restart",
+    "pool_shrink",
+    "query_task",
+    "rate_limit",
+    "registered",
+    "report",
+    "reserved",
+    "revoke",
+    "revoke_by_stamped_headers",
+    "revoked",
+    "scheduled",
+    "shutdown",
+    "stats",
+    "terminate",
+    "time_limit",
 )
 
+logger = get_logger(__name__)
+
 DEFAULT_TIMEOUT = 1.0
+TIMER_PRIORITY = 6
+"""What Celery's workers say of every task that waits for its time."""
+TASK_INFO = ("exchange", "routing_key", "rate_limit")
+
+QUEUES_STAY = "a worker cannot change its queues while it runs"
+NO_EVENTS = "this worker sends no events"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,6 +158,315 @@ def inspect_command(**kwargs: Any) -> Callable[[F], F]:
     return Panel._register(type="inspect", **kwargs)
 
 
+# -- questions about tasks -----------------------------------------------------------------------
+
+
+@inspect_command(alias="dump_active")
+def active(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
+    """The tasks that run."""
+    return [_active_info(state, each, safe) for each in _inspection(state).active()]
+
+
+@inspect_command(alias="dump_reserved")
+def reserved(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
+    """The tasks that the worker holds and has not started."""
+    return [_info(state, job, safe) for job in _inspection(state).reserved()]
+
+
+@inspect_command(alias="dump_schedule")
+def scheduled(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
+    """The tasks in the queues of the worker that wait for their time."""
+    return [
+        {
+            "eta": worker_time(job.eta),
+            "priority": TIMER_PRIORITY,
+            "request": _info(state, job, safe),
+        }
+        for job in _inspection(state).scheduled()
+    ]
+
+
+@inspect_command(variadic="ids", signature="[id1 [id2 [... [idN]]]]")
+def query_task(state: Any, ids: Any, **_: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What the worker knows of these tasks."""
+    wanted = list(maybe_list(ids) or ())
+    inspection = _inspection(state)
+    found = {job.id: ("scheduled", _info(state, job)) for job in inspection.scheduled_among(wanted)}
+    found.update({job.id: ("reserved", _info(state, job)) for job in inspection.reserved()})
+    found.update(
+        {each.job.id: ("active", _active_info(state, each)) for each in inspection.active()}
+    )
+    return {task_id: found[task_id] for task_id in wanted if task_id in found}
+
+
+@inspect_command(alias="dump_revoked")
+def revoked(state: Any, **_: Any) -> list[str]:
+    """Ids of tasks that were taken out."""
+    return list(dict.fromkeys([*worker_state.revoked, *revoked_ids(state.app)]))
+
+
+@inspect_command(
+    alias="dump_tasks", variadic="taskinfoitems", signature="[attr1 [attr2 [... [attrN]]]]"
+)
+def registered(
+    state: Any, taskinfoitems: Iterable[str] | None = None, builtins: bool = False, **_: Any
+) -> list[str]:
+    """Names of the tasks that the worker knows, with these attributes of each."""
+    tasks = state.app.tasks
+    shown = list(taskinfoitems or TASK_INFO)
+
+    def described(name: str) -> str:
+        values = {item: getattr(tasks[name], item, None) for item in shown}
+        text = " ".join(f"{item}={value}" for item, value in values.items() if value is not None)
+        return f"{name} [{text}]" if text else name
+
+    return [described(name) for name in sorted(tasks) if builtins or not name.startswith("celery.")]
+
+
+def _inspection(state: Any) -> Any:
+    return state.consumer.controller.inspection
+
+
+def _info(state: Any, job: Any, safe: bool | None = False) -> dict[str, Any]:
+    return _request(state, job).info(safe=bool(safe))  # type: ignore[no-any-return]  # users' class
+
+
+def _active_info(state: Any, running: Any, safe: bool | None = False) -> dict[str, Any]:
+    request = _request(state, running.job)
+    request.time_start, request.worker_pid = running.started_at, running.pid
+    # As far as Celery's users mean it: the engine settles a job when it has ended.
+    request.acknowledged = not getattr(request.task, "acks_late", False)
+    return request.info(safe=bool(safe))  # type: ignore[no-any-return]  # of users' classes
+
+
+def _request(state: Any, job: Any) -> Any:
+    return request_of(state.consumer, job, state.app.tasks.get(job.name))
+
+
+def worker_time(at: float | None) -> str | None:
+    """Epoch seconds as ISO 8601, in UTC."""
+    if at is None:
+        return None
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).isoformat()
+
+
+# -- questions about the worker ------------------------------------------------------------------
+
+
+@inspect_command(default_timeout=0.2)
+def ping(state: Any, **_: Any) -> dict[str, Any]:
+    """Say that it is there."""
+    return ok("pong")
+
+
+@inspect_command()
+def report(state: Any, **_: Any) -> dict[str, Any]:
+    """Versions and settings, as text."""
+    return ok(state.app.bugreport())
+
+
+@inspect_command(
+    alias="dump_conf",
+    signature="[include_defaults=False]",
+    args=[("with_defaults", strtobool)],
+)
+def conf(state: Any, with_defaults: bool = False, **_: Any) -> dict[str, Any]:
+    """The settings; passwords and keys are masked."""
+    settings = state.app.conf
+    always = {"include": settings.include, "deprecated_settings": None}
+    table = {**always, **settings.table(with_defaults=with_defaults)}
+    return jsonify(table, unknown_type_filter=saferepr)  # type: ignore[no-any-return]  # a dict
+
+
+@inspect_command()
+def stats(state: Any, **_: Any) -> dict[str, Any]:
+    """The process, its pool and its broker, in figures."""
+    told: dict[str, Any] = state.consumer.controller.stats()
+    connection = state.app.connection_for_read()
+    return {**told, "broker": _without_secrets(connection.info())}
+
+
+def _without_secrets(broker: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in broker.items() if name != "password"}
+
+
+@inspect_command()
+def clock(state: Any, **_: Any) -> dict[str, Any]:
+    """The logical clock."""
+    return {"clock": state.app.clock.value}
+
+
+@inspect_command()
+def active_queues(state: Any, **_: Any) -> list[dict[str, Any]]:
+    """The queues that the worker takes jobs from."""
+    queues = state.app.amqp.queues.consume_from.values()
+    return [dict(queue.as_dict(recurse=True)) for queue in queues]
+
+
+@inspect_command(visible=False)
+def hello(state: Any, from_node: str, revoked: Any = None, **_: Any) -> dict[str, Any] | None:
+    """Take over what another worker knows to be revoked, and tell what this one does."""
+    if from_node == state.hostname:
+        return None
+    for task_id in revoked or ():
+        worker_state.revoked.add(task_id)
+    return {"revoked": list(worker_state.revoked), "clock": state.app.clock.forward()}
+
+
+@inspect_command()
+def memsample(state: Any, **_: Any) -> Any:
+    """Take note of the memory in use; ``None`` without psutil."""
+    return debug.sample_mem()
+
+
+@inspect_command(args=[("samples", int)], signature="[n_samples=10]")
+def memdump(state: Any, samples: int = 10, **_: Any) -> str:
+    """What `memsample` has noted."""
+    out = StringIO()
+    debug.memdump(samples, file=out)
+    return out.getvalue()
+
+
+@inspect_command(
+    default_timeout=60.0,
+    signature="[object_type=Request] [num=200 [max_depth=10]]",
+    args=[("type", str), ("num", int), ("max_depth", int)],
+)
+def objgraph(state: Any, **_: Any) -> dict[str, Any]:
+    """A picture of objects in memory."""
+    return nok("this worker draws no pictures of its objects")
+
+
+# -- orders about tasks --------------------------------------------------------------------------
+
+
+@control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
+def revoke(
+    state: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_: Any
+) -> dict[str, Any]:
+    """Take tasks out; ``terminate``: even if they run already."""
+    ids = set(maybe_list(task_id) or ())
+    for each in ids:
+        worker_state.revoked.add(each)
+    results.revoke(state.app, list(ids), terminate=terminate)
+    return ok(f"tasks {ids} flagged as revoked")
+
+
+@control_command(variadic="headers", signature="[key1=value1 [key2=value2 [... [keyN=valueN]]]]")
+def revoke_by_stamped_headers(
+    state: Any, headers: Any, terminate: bool = False, signal: Any = None, **_: Any
+) -> dict[str, Any]:
+    """Take out the unfinished tasks with one of these stamps."""
+    if not isinstance(headers, Mapping):  # from a command line
+        headers = dict(each.split("=", 1) for each in maybe_list(headers) or ())
+    for each in revoke_stamped(state.app, headers, terminate=terminate):
+        worker_state.revoked.add(each)
+    end = "" if terminate else ", but not terminated"
+    return ok(f"headers {headers} flagged as revoked{end}")
+
+
+@control_command(
+    variadic="task_id", args=[("signal", str)], signature="<signal> [id1 [id2 [... [idN]]]]"
+)
+def terminate(state: Any, signal: str, task_id: Any, **_: Any) -> dict[str, Any]:
+    """Take tasks out, even if they run already."""
+    return revoke(state, task_id, terminate=True, signal=signal)
+
+
+@control_command(
+    args=[("task_name", str), ("rate_limit", str)],
+    signature="<task_name> <rate_limit (e.g., 5/s | 5/m | 5/h)>",
+)
+def rate_limit(state: Any, task_name: str, rate_limit: Any, **_: Any) -> dict[str, Any]:
+    """Let a task start so often at most."""
+    try:
+        rate(rate_limit)
+    except ValueError as error:
+        return nok(f"Invalid rate limit string: {error!r}")
+    if task_name not in state.app.tasks:
+        return nok("unknown task")
+    return nok("this worker has no rate limits")
+
+
+@control_command(
+    args=[("task_name", str), ("soft", float), ("hard", float)],
+    signature="<task_name> <soft_secs> [hard_secs]",
+)
+def time_limit(
+    state: Any, task_name: str, hard: float | None = None, soft: float | None = None, **_: Any
+) -> dict[str, Any]:
+    """Let a task take so many seconds at most."""
+    if task_name not in state.app.tasks:
+        return nok("unknown task")
+    return nok("time limits are those of the call: a worker cannot change them")
+
+
+@control_command()
+def election(state: Any, id: str, topic: str, action: Any = None, **_: Any) -> dict[str, Any]:
+    """Let one worker be chosen to do something."""
+    return nok("workers of this version choose nobody")
+
+
+# -- orders about the worker ---------------------------------------------------------------------
+
+
+@control_command()
+def enable_events(state: Any, **_: Any) -> dict[str, Any]:
+    """Send events."""
+    return nok(NO_EVENTS)
+
+
+@control_command()
+def disable_events(state: Any, **_: Any) -> dict[str, Any]:
+    """Send no events."""
+    return ok("task events already disabled")
+
+
+@control_command()
+def heartbeat(state: Any, **_: Any) -> dict[str, Any]:
+    """Send the event that says it lives."""
+    return nok(NO_EVENTS)
+
+
+@control_command(args=[("n", int)], signature="[N=1]")
+def pool_grow(state: Any, n: int = 1, **_: Any) -> dict[str, Any]:
+    """Run so many tasks more at once."""
+    return _resize(state, n, "pool will grow")
+
+
+@control_command(args=[("n", int)], signature="[N=1]")
+def pool_shrink(state: Any, n: int = 1, **_: Any) -> dict[str, Any]:
+    """Run so many tasks less at once."""
+    return _resize(state, -n, "pool will shrink")
+
+
+def _resize(state: Any, slots: int, answer: str) -> dict[str, Any]:
+    try:
+        state.consumer.controller.resize(slots)
+    except ValueError as error:
+        return nok(str(error))
+    return ok(answer)
+
+
+@control_command()
+def pool_restart(state: Any, **_: Any) -> dict[str, Any]:
+    """Make the processes of the pool anew."""
+    return nok("a worker cannot restart its pool: send it SIGHUP instead")
+
+
+@control_command(args=[("max", int), ("min", int)], signature="[max [min]]")
+def autoscale(state: Any, max: int | None = None, min: int | None = None) -> dict[str, Any]:
+    """Let the pool have between ``min`` and ``max`` processes."""
+    return nok("autoscale is an option of the worker (--autoscale): it cannot change while it runs")
+
+
+@control_command()
+def shutdown(state: Any, msg: str = "Got shutdown from remote", **_: Any) -> None:
+    """Finish what runs, and stop."""
+    logger.warning(msg)
+    raise WorkerShutdown(EX_OK)
+
+
 @control_command(
     args=[
         ("queue", str),
@@ -116,10 +485,10 @@ def add_consumer(
     **options: Any,
 ) -> dict[str, Any]:
     """Take jobs from another queue too."""
-    return nok("a worker cannot change its queues while it runs yet")
+    return nok(QUEUES_STAY)
 
 
 @control_command(args=[("queue", str)], signature="<queue>")
 def cancel_consumer(state: Any, queue: str, **_: Any) -> dict[str, Any]:
     """Take no more jobs from a queue."""
-    return nok("a worker cannot change its queues while it runs yet")
+    return nok(QUEUES_STAY)

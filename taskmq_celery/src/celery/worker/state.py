@@ -8,6 +8,7 @@ from typing import Any
 
 from celery import __version__
 from celery.exceptions import WorkerShutdown, WorkerTerminate
+from celery.utils.collections import LimitedSet
 
 __all__ = (
     "SOFTWARE_INFO",
@@ -33,7 +34,8 @@ total_count: Counter[str] = Counter()
 """How many tasks were started, by name."""
 
 all_total_count = [0]
-revoked: set[str] = set()
+revoked = LimitedSet(maxlen=50_000, expires=10_800)
+"""Ids that this process was told of; the store knows of all."""
 
 should_stop: bool | int | None = None
 """Set to true, or to an exit code, to make the worker finish what runs and stop."""

@@ -15,7 +15,7 @@ from celery.utils.saferepr import saferepr
 
 from .request import Request
 
-__all__ = ("announce", "is_heard")
+__all__ = ("announce", "is_heard", "request_of")
 
 logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
@@ -40,9 +40,7 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
             _announce_unknown(consumer, job)
             continue
         if signals.task_received.receivers:
-            kind = _request_class(task)
-            made = kind(Message(job), app=consumer.app, hostname=consumer.hostname, task=task)
-            signals.task_received.send(sender=consumer, request=made)
+            signals.task_received.send(sender=consumer, request=request_of(consumer, job, task))
         if logger.isEnabledFor(logging.INFO):
             fields = {"id": job.id, "name": job.name, "eta": job.eta, **_texts(job)}
             logger.info(trace.LOG_RECEIVED, fields, extra={"data": fields})
@@ -62,6 +60,12 @@ def _texts(job: Any) -> dict[str, str]:
         "args": shown[0] or saferepr(arguments[0]),
         "kwargs": shown[1] or saferepr(arguments[1]),
     }
+
+
+def request_of(consumer: Any, job: Any, task: Any) -> Any:
+    """The job as the request of a task, which is ``None`` if nobody knows it."""
+    kind = Request if task is None else _request_class(task)
+    return kind(Message(job), app=consumer.app, hostname=consumer.hostname, task=task)
 
 
 def _request_class(task: Any) -> Any:

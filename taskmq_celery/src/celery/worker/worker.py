@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,11 +18,15 @@ from celery.platforms import EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
+from taskmq_celery.brokers import carries_control
 from taskmq_celery.config import slots
-from taskmq_celery.worker import EngineWorker, Received, WorkerPlan
+from taskmq_celery.inspection import Inspection
+from taskmq_celery.received import Received
+from taskmq_celery.worker import EngineWorker, WorkerPlan
 
 from . import state, strategy
 from .consumer import Consumer
+from .pidbox import Pidbox
 
 __all__ = ("WorkController",)
 
@@ -56,6 +61,7 @@ class WorkController:
         self.options = kwargs
         self._engine: EngineWorker | None = None
         self._stopping = False
+        self._pidbox = Pidbox(self)
         self.app.loader.init_worker()
         self.on_before_init(**kwargs)
         self.setup_defaults(**kwargs)
@@ -174,11 +180,24 @@ class WorkController:
             if not self._stopping:  # a signal may have come before the engine was there
                 self._engine.run()
         finally:
+            self._pidbox.join()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
                     sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
                 )
             self.on_end()
+
+    def resize(self, slots: int) -> None:
+        """Run so many tasks more (or, below 0, less) at once. Raises ``ValueError``: why not."""
+        self.inspection.grow(slots)
+        self.concurrency += slots
+        self.pool.limit = self.concurrency
+
+    def listen(self) -> None:
+        """Answer from now on what is asked through the broker, if it can be and is to be."""
+        conf = self.app.conf
+        if conf.worker_enable_remote_control and carries_control(conf.broker_read_url):
+            self._pidbox.start()
 
     def on_end(self) -> None:
         """Nothing runs any more: close the store."""
@@ -243,6 +262,7 @@ class WorkController:
         self.state_name = "closing"
         if not self._stopping:
             self._stopping = True
+            self._pidbox.stop()
             self.on_close()
 
     @property
@@ -267,8 +287,22 @@ class WorkController:
         }
 
     def stats(self) -> dict[str, Any]:
-        """`info` and the pool's own."""
-        return {**self.info(), "pool": self.pool.info, "prefetch_count": self.prefetch_multiplier}
+        """`info`, the pool's own, and what the process has used."""
+        pool = {**self.pool.info, "processes": list(self.inspection.children())}
+        return {
+            **self.info(),
+            "clock": str(self.app.clock.value),
+            "pool": pool,
+            "prefetch_count": self.prefetch_multiplier,
+            "rusage": _usage(),
+        }
+
+    @property
+    def inspection(self) -> Inspection:
+        """What is to be known of it. Raises ``RuntimeError`` before it runs."""
+        if self._engine is None:
+            raise RuntimeError(f"{self.hostname} does not run")
+        return self._engine.inspection
 
     def __repr__(self) -> str:
         return f"<Worker: {self.hostname} ({self.state_name})>"
@@ -282,6 +316,7 @@ class _Observer:
 
     def on_ready(self) -> None:
         controller = self._controller
+        controller.listen()
         if controller.consumer is not None:
             signals.worker_ready.send(sender=controller.consumer)
             controller.on_consumer_ready(controller.consumer)
@@ -312,6 +347,13 @@ def _pool(wanted: Any) -> type[BasePool]:
     if not (isinstance(found, type) and issubclass(found, BasePool)):
         raise ImproperlyConfigured(f"{wanted!r} is no celery.concurrency.base.BasePool")
     return found
+
+
+def _usage() -> dict[str, Any]:
+    """What the process has used, by the names that the operating system has."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    names = (name for name in dir(used) if name.startswith("ru_"))
+    return {name.removeprefix("ru_"): getattr(used, name) for name in names}
 
 
 def _code(error: SystemExit) -> int:

@@ -101,6 +101,10 @@ class Pool(Protocol):
     def slots(self) -> int:
         """How many run at once."""
 
+    @property
+    def children(self) -> tuple[int, ...]:
+        """Ids of the processes that run jobs, where those are not the worker's own."""
+
     def prepare(self) -> None:
         """Do what must be done before the worker starts its threads. Raises `ConfigError`."""
 
@@ -145,6 +149,7 @@ class InProcess:
 
     has_children = False
     remote = None
+    children: tuple[int, ...] = ()
 
     def prepare(self) -> None:
         """Nothing."""

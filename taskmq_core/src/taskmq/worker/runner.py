@@ -16,6 +16,7 @@ from taskmq.config import Config
 from taskmq.errors import ConfigError
 from taskmq.events import WorkerStarted, WorkerStopped
 from taskmq.hooks import WorkerHook
+from taskmq.pools import RunningJob
 from taskmq.transport import Delivery
 
 from .health import Health
@@ -156,6 +157,16 @@ class Worker:
         """What it holds now: running, waiting for a slot, or about to be settled."""
         session = self._session
         return [] if session is None else session.keeper.held()
+
+    def running(self) -> list[RunningJob]:
+        """What runs in it now, in no order. From any thread, at once."""
+        session = self._session
+        return [] if session is None else session.running()
+
+    def children(self) -> tuple[int, ...]:
+        """Ids of the processes that run its jobs, if those are not its own. Like `running`."""
+        session = self._session
+        return () if session is None else session.pool.children
 
     def hand_over(self) -> int:
         """Give back what still runs, so that it runs elsewhere at once instead of when its lease

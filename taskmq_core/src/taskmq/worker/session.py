@@ -201,6 +201,10 @@ class Session:
             self._transport.settle(settlements)
         return len(running) + self.loop.interrupted
 
+    def running(self) -> list[RunningJob]:
+        """What runs now."""
+        return list(self._running.values())
+
     def health(self, stuck_after: float) -> Health:
         """See `Worker.health`."""
         stuck = self.loop.pulse.stuck(stuck_after)

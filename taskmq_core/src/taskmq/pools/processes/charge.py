@@ -21,13 +21,18 @@ class RemoteJob:
     """A job that runs in a child, to those who look after it: the part of a `TaskContext` that
     the worker uses. Setting ``cancelled`` tells the task."""
 
-    __slots__ = ("_cancelled", "_tell", "delivery", "lease_lost", "started_at")
+    __slots__ = ("_cancelled", "_tell", "delivery", "lease_lost", "pid", "started_at")
 
     def __init__(
-        self, delivery: Delivery, started_at: float, tell: Callable[[RemoteJob], None]
+        self,
+        delivery: Delivery,
+        started_at: float,
+        tell: Callable[[RemoteJob], None],
+        pid: int = 0,
     ) -> None:
         self.delivery = delivery
         self.started_at = started_at
+        self.pid = pid
         self.lease_lost = False
         self._cancelled = False
         self._tell = tell

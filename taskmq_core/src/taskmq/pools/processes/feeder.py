@@ -117,6 +117,10 @@ class Feeder:
         """Its process id."""
         return self._births.pid
 
+    def children(self) -> tuple[int, ...]:
+        """Process ids of those that have been born. From any thread."""
+        return tuple(charge.pid for charge in list(self._charges.values()) if charge.pid)
+
     def rouse(self) -> None:
         """There is something to do."""
         with contextlib.suppress(OSError):  # it has been told enough, or is no more
@@ -301,7 +305,7 @@ class Feeder:
             def tell(job: RemoteJob) -> None:
                 charge.channel.tell(number, lease_lost=job.lease_lost)
 
-            charge.running = RemoteJob(delivery, started_at, tell)
+            charge.running = RemoteJob(delivery, started_at, tell, charge.pid)
             self.running[delivery.job_id] = charge.running
         if charge.finished:
             self._brake.release()

@@ -49,6 +49,11 @@ class ProcessPool:
         return self._feeder.slots if self._feeder else self._slots
 
     @property
+    def children(self) -> tuple[int, ...]:
+        """Their process ids."""
+        return () if self._feeder is None else self._feeder.children()
+
+    @property
     def nursery(self) -> int:
         """Process id of the nursery, whose children the children are."""
         return self._started.nursery

@@ -45,6 +45,7 @@ class SlotPool:
     inline = False
     runs_coroutines = False
     has_children = False
+    children: tuple[int, ...] = ()
 
     def __init__(self, slots: int, script: Script) -> None:
         self.slots = slots

@@ -1,0 +1,127 @@
+"""The worker's end of remote control: takes commands from the broker and answers them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from celery.exceptions import WorkerShutdown, WorkerTerminate
+from celery.platforms import EX_OK
+from celery.utils.collections import AttributeDict
+from celery.utils.log import get_logger
+
+from . import state
+from .control import Panel
+
+__all__ = ("Pidbox",)
+
+logger = get_logger(__name__)
+
+PATIENCE = 2.0
+"""Longest time in seconds that a worker's start waits for its mailbox."""
+PAUSE = 0.5
+"""Longest time in seconds until the thread notices that it is to end."""
+LONGEST_PAUSE = 10.0
+
+
+class Pidbox:
+    """Serves one worker, in a thread of its own: it answers while tasks run, in any pool.
+
+    A broker that goes away is waited for. What a command raises is its answer.
+    """
+
+    def __init__(self, controller: Any) -> None:
+        self._controller = controller
+        self._thread: threading.Thread | None = None
+        self._listening = threading.Event()
+        # No event: it is set by signal handlers, which may interrupt one another.
+        self._stopped = False
+
+    def start(self) -> None:
+        """Returns when commands are heard, or the broker takes longer than `PATIENCE`."""
+        self._thread = threading.Thread(target=self._run, name="celery-pidbox", daemon=True)
+        self._thread.start()
+        self._listening.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """Obey no more. Returns at once; safe in a signal handler."""
+        self._stopped = True
+
+    def join(self) -> None:
+        """Wait until it has left the broker, if that takes no longer than usual."""
+        self._stopped = True
+        if self._thread is not None:
+            self._thread.join(2 * PAUSE)
+
+    def _run(self) -> None:
+        pause = PAUSE
+        while not self._stopped:
+            self._listening.clear()
+            try:
+                self._serve()
+            except Exception as error:  # whatever it is: the next connection may be better
+                if self._listening.is_set():
+                    pause = PAUSE
+                logger.warning(
+                    "Remote control: %s; trying again in %.1f s", _one_line(error), pause
+                )
+                self._sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stopped and time.monotonic() < until:
+            time.sleep(min(PAUSE, seconds))
+
+    def _serve(self) -> None:
+        controller = self._controller
+        # Nobody would answer the broker's heartbeats while a command is carried out.
+        with controller.app.connection_for_read(heartbeat=0) as connection:
+            channel = connection.channel()
+            node = controller.app.control.mailbox(connection).Node(
+                controller.hostname,
+                state=AttributeDict(
+                    app=controller.app,
+                    hostname=controller.hostname,
+                    consumer=controller.consumer,
+                    tset=set,
+                ),
+                handlers=Panel.data,
+                channel=channel,
+            )
+            node.listen(channel, callback=lambda body, message: self._obey(node, body, message))
+            self._listening.set()
+            while not self._stopped:
+                try:
+                    connection.drain_events(timeout=PAUSE)
+                except TimeoutError:
+                    continue
+
+    def _obey(self, node: Any, body: Any, message: Any) -> None:
+        if self._stopped:
+            return
+        try:
+            node.handle_message(body, message)
+            state.maybe_shutdown()
+        except WorkerTerminate as error:
+            self._controller.terminate(exitcode=_code(error))
+        except WorkerShutdown as error:
+            self._controller.stop(exitcode=_code(error))
+        except Exception as error:
+            # The command was carried out, but its answer did not get away.
+            logger.exception("Remote control: no answer to %r", body.get("method"))
+            if body.get("reply_to"):
+                node.reply(
+                    {node.hostname: {"error": repr(error)}},
+                    **body["reply_to"],
+                    ticket=body.get("ticket"),
+                )
+
+
+def _code(error: SystemExit) -> int:
+    return error.code if isinstance(error.code, int) else EX_OK
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,98 @@
+"""When a worker listens to orders: brokers, pools, settings, and a broker that goes away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import services
+from tests.shim.control.working import NAME, PATIENCE, make_app, worker_of
+
+from celery import Celery
+
+pytestmark = pytest.mark.integration
+PONG = {NAME: {"ok": "pong"}}
+
+
+def ping(app: Any) -> Any:
+    return app.control.inspect([NAME], timeout=PATIENCE).ping()
+
+
+def test_processes_grow_and_the_worker_stops_when_told(program: Any, redis_url: str) -> None:
+    program.environment["CELERY_BROKER_URL"] = redis_url
+    worker = program.ready_worker("-P", "prefork", "-c", "1", "-n", NAME)
+    app = Celery(broker=redis_url)
+    options = {"destination": [NAME], "reply": True, "timeout": PATIENCE}
+    stats = app.control.inspect([NAME], timeout=PATIENCE).stats()[NAME]
+    assert stats["pid"] == worker.process.pid
+    assert len(stats["pool"]["processes"]) == 1
+    assert worker.process.pid not in stats["pool"]["processes"]
+    assert app.control.pool_grow(2, **options) == [{NAME: {"ok": "pool will grow"}}]
+    assert app.control.pool_shrink(1, **options) == [{NAME: {"ok": "pool will shrink"}}]
+    stats = app.control.inspect([NAME], timeout=PATIENCE).stats()[NAME]
+    assert stats["pool"]["max-concurrency"] == 2
+    (refused,) = app.control.pool_shrink(2, **options)
+    assert "at least 1 slot" in refused[NAME]["error"]
+    app.control.shutdown()
+    assert worker.exit_code() == os.EX_OK
+    assert "Got shutdown from remote" in worker.output
+    app.close()
+
+
+def test_memory() -> None:
+    app = make_app("memory://")
+    with worker_of(app):
+        assert ping(app) == PONG
+    app.close()
+
+
+def test_rabbitmq(rabbitmq_url: str, tmp_path: Path) -> None:
+    app = make_app(
+        rabbitmq_url, broker_transport_options={"state": f"sqlite:///{tmp_path}/jobs.db"}
+    )
+    with worker_of(app):
+        assert ping(app) == PONG
+    app.close()
+
+
+def test_a_store_that_nobody_broadcasts_through(tmp_path: Path) -> None:
+    app = make_app(f"sqlite:///{tmp_path}/jobs.db")
+    with worker_of(app):
+        with pytest.raises(NotImplementedError, match=r"^remote control needs .* sqlite:// has"):
+            app.control.inspect().ping()
+        waiting = app.tasks["add"].apply_async((1, 2), countdown=3600)
+        assert app.control.revoke(waiting.id, reply=True) is None
+        assert waiting.state == "REVOKED"
+    app.close()
+
+
+def test_a_worker_that_is_not_to_listen(redis_url: str) -> None:
+    app = make_app(redis_url, worker_enable_remote_control=False)
+    with worker_of(app):
+        assert app.control.inspect([NAME], timeout=0.3).ping() is None
+    app.close()
+
+
+def test_the_pool_of_one_app_is_not_closed_with_another(redis_url: str) -> None:
+    app, other = make_app(redis_url), make_app(redis_url)
+    with worker_of(app):
+        assert ping(other) == PONG
+        other.close()
+        assert ping(app) == PONG
+    app.close()
+
+
+def test_a_broker_that_comes_back(start_service: Callable[..., Any]) -> None:
+    redis = start_service(services.Redis, {"appendonly": "yes"})
+    app = make_app(redis.url)
+    with worker_of(app):
+        assert ping(app) == PONG
+        redis.restart()
+        asking = make_app(redis.url)  # with connections of its own
+        answers = (asking.control.inspect([NAME], timeout=0.5).ping() for _ in range(40))
+        assert any(answer == PONG for answer in answers)
+        asking.close()
+    app.close()

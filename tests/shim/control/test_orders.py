@@ -1,0 +1,111 @@
+"""What a worker is told to do, and commands of a program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.shim.control.working import NAME, PATIENCE
+
+from celery.app.control import flatten_reply
+from celery.exceptions import DuplicateNodenameWarning
+from celery.worker.control import Panel, control_command, inspect_command
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def panel() -> Iterator[None]:
+    """The commands are as before afterwards."""
+    data, meta = dict(Panel.data), dict(Panel.meta)
+    yield
+    for kept, now in ((data, Panel.data), (meta, Panel.meta)):
+        now.clear()
+        now.update(kept)
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "answer"),
+    [
+        ("nosuch", {}, "KeyError('nosuch')"),
+        ("rate_limit", {"task_name": "add", "rate_limit": "often"}, "Invalid rate limit string"),
+        ("rate_limit", {"task_name": "nosuch", "rate_limit": "1/m"}, "unknown task"),
+        ("rate_limit", {"task_name": "add", "rate_limit": "1/m"}, "no rate limits"),
+        ("rate_limit", {}, "TypeError"),
+        ("time_limit", {"task_name": "nosuch"}, "unknown task"),
+        ("time_limit", {"task_name": "add", "hard": 1}, "time limits are those of the call"),
+        ("add_consumer", {"queue": "more"}, "cannot change its queues"),
+        ("cancel_consumer", {"queue": "celery"}, "cannot change its queues"),
+        ("autoscale", {"max": 3, "min": 1}, "--autoscale"),
+        ("pool_restart", {}, "SIGHUP"),
+        ("pool_grow", {"n": 1}, "only 'processes' can change them"),
+        ("enable_events", {}, "no events"),
+        ("heartbeat", {}, "no events"),
+        ("election", {"id": "1", "topic": "task"}, "choose nobody"),
+    ],
+)
+def test_what_it_cannot_do_it_says(
+    order: Any, command: str, arguments: dict[str, Any], answer: str
+) -> None:
+    assert answer in order(command, **arguments)["error"]
+
+
+def test_revoke_with_an_answer(app: Any) -> None:
+    waiting = app.tasks["add"].apply_async((1, 2), countdown=3600)
+    (answer,) = app.control.revoke(waiting.id, reply=True, limit=1, timeout=PATIENCE)
+    assert answer == {NAME: {"ok": f"tasks {{{waiting.id!r}}} flagged as revoked"}}
+    assert waiting.state == "REVOKED"
+
+
+def test_an_order_to_revoke_from_elsewhere(app: Any, order: Any) -> None:
+    waiting = app.tasks["add"].apply_async((1, 2), countdown=3600)
+    assert "ok" in order("terminate", signal="SIGTERM", task_id=[waiting.id])
+    assert waiting.state == "REVOKED"
+
+
+def test_revoke_by_stamps(app: Any) -> None:
+    gone, stays = (
+        app.tasks["add"].apply_async(
+            (1, 2), countdown=3600, stamped_headers=["customer"], customer=customer
+        )
+        for customer in ("a", "b")
+    )
+    (answer,) = app.control.revoke_by_stamped_headers(
+        {"customer": ["a", "c"]}, reply=True, limit=1, timeout=PATIENCE
+    )
+    assert "flagged as revoked" in answer[NAME]["ok"]
+    assert (gone.state, stays.state) == ("REVOKED", "PENDING")
+
+
+@pytest.mark.usefixtures("panel")
+def test_commands_of_a_program(app: Any, order: Any) -> None:
+    @control_command(args=[("n", int)], signature="[N=1]")
+    def double(state: Any, n: int = 1) -> Any:
+        return {"ok": [state.app.main, state.hostname, state.consumer.hostname, 2 * n]}
+
+    @inspect_command(name="who")
+    def is_called_who(state: Any) -> Any:
+        return state.consumer.controller.hostname
+
+    @inspect_command()
+    def breaks(state: Any) -> None:
+        raise ValueError("deliberate")
+
+    @inspect_command()
+    def unspeakable(state: Any) -> Any:
+        return object()
+
+    assert order("double", n=4) == {"ok": ["controlled", NAME, NAME, 8]}
+    assert order("who") == NAME
+    assert order("breaks") == {"error": "ValueError('deliberate')"}
+    assert "object" in order("unspeakable")["error"]
+    assert order("ping") == {"ok": "pong"}
+
+
+def test_one_name_twice() -> None:
+    with pytest.warns(DuplicateNodenameWarning, match=r"node name: w1@box\."):
+        assert flatten_reply([{"w1@box": 1}, {"w2@box": 2}, {"w1@box": 3}]) == {
+            "w1@box": 3,
+            "w2@box": 2,
+        }
