@@ -102,7 +102,6 @@ _OTHER_BACKENDS = (
 )
 _LATER = {
     "beat_": "there is no beat yet",
-    "control_": "remote control is not supported yet",
     "event_": "events are not supported yet",
 }
 _HERE = frozenset({"beat_cron_starting_deadline", "beat_schedule"})
@@ -164,7 +163,6 @@ NOT_USED: Mapping[str, str] = {
     "worker_autoscaler": _POOL,
     "worker_consumer": "the engine takes the jobs",
     "worker_direct": "a queue for each worker is not supported yet",
-    "worker_enable_remote_control": "remote control is not supported yet",
     "worker_enable_soft_shutdown_on_idle": "a worker gives back at once what it has not started",
     "worker_soft_shutdown_timeout": "a worker gives back at once what it has not started",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,

@@ -6,6 +6,7 @@ from typing import Any
 
 from taskmq import App, TaskContext
 from taskmq.envelope import Envelope
+from taskmq.inputs import inject
 from taskmq.transport import Delivery
 
 from .message import request_dict
@@ -69,5 +70,9 @@ class Received:
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Raises `taskmq.errors.DecodeError`."""
-        return self._app.arguments_of(self._envelope)
+        """With what the jobs before it have handed over. Raises `taskmq.errors.DecodeError`."""
+        app, envelope = self._app, self._envelope
+        args, kwargs = app.arguments_of(envelope)
+        if not envelope.after:
+            return args, kwargs
+        return inject(self.delivery, envelope, app.codecs.decode, args, kwargs)

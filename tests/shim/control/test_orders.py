@@ -20,9 +20,10 @@ def panel() -> Iterator[None]:
     """The commands are as before afterwards."""
     data, meta = dict(Panel.data), dict(Panel.meta)
     yield
-    for kept, now in ((data, Panel.data), (meta, Panel.meta)):
-        now.clear()
-        now.update(kept)
+    Panel.data.clear()
+    Panel.data.update(data)
+    Panel.meta.clear()
+    Panel.meta.update(meta)
 
 
 @pytest.mark.parametrize(
