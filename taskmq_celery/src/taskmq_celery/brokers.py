@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from taskmq import ConfigError
 
-__all__ = ["STORES", "UnsupportedBroker", "broker_url", "carries_control"]
+__all__ = ["STORES", "UnsupportedBroker", "broker_url", "carries_control", "connection_url"]
 
 STORES = {
     "memory": "memory",
@@ -123,6 +123,31 @@ def _broker(scheme: str, rest: str, options: Mapping[str, Any]) -> str:
     elif "state=" not in query:
         query += f"&{urlencode({'state': state})}"
     return f"{scheme}://{place or 'localhost'}?{query}"
+
+
+KNOWN_TO_KOMBU = frozenset(
+    {"connect_timeout", "credential_provider", "heartbeat", "insist", "login_method", "password"}
+    | {"port", "ssl", "transport", "userid", "virtual_host"}
+)
+"""What kombu reads from the query of a URL, besides ``ssl_…``. It fails at anything else."""
+
+
+def connection_url(url: Any) -> Any:
+    """A broker URL, or several, for kombu: without the options that only the engine reads."""
+    if isinstance(url, (list, tuple)):
+        return [connection_url(each) for each in url]
+    if not isinstance(url, str) or "?" not in url:
+        return url
+    return ";".join(_without_ours(each) for each in url.split(";"))
+
+
+def _without_ours(url: str) -> str:
+    place, mark, query = url.partition("?")
+    given = parse_qsl(query, keep_blank_values=True)
+    kept = [each for each in given if each[0] in KNOWN_TO_KOMBU or each[0].startswith("ssl_")]
+    if not mark or len(kept) == len(given):
+        return url
+    return f"{place}?{urlencode(kept)}" if kept else place
 
 
 CONTROLLED = frozenset(

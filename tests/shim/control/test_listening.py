@@ -12,6 +12,7 @@ from tests import services
 from tests.shim.control.working import NAME, PATIENCE, make_app, worker_of
 
 from celery import Celery
+from taskmq_celery.brokers import connection_url
 
 pytestmark = pytest.mark.integration
 PONG = {NAME: {"ok": "pong"}}
@@ -50,12 +51,25 @@ def test_memory() -> None:
 
 
 def test_rabbitmq(rabbitmq_url: str, tmp_path: Path) -> None:
-    app = make_app(
-        rabbitmq_url, broker_transport_options={"state": f"sqlite:///{tmp_path}/jobs.db"}
-    )
+    app = make_app(f"{rabbitmq_url}?state=sqlite:///{tmp_path}/jobs.db")
     with worker_of(app):
         assert ping(app) == PONG
     app.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("amqp://host//?state=sqlite:////jobs.db&heartbeat=5", "amqp://host//?heartbeat=5"),
+        ("redis://host/0?lease=3", "redis://host/0"),
+        ("sentinel://a:1?lease=3;sentinel://b:2/0", "sentinel://a:1;sentinel://b:2/0"),
+        ("rediss://host/0?ssl_cert_reqs=none", "rediss://host/0?ssl_cert_reqs=none"),
+        (["redis://a?lease=3", "redis://b"], ["redis://a", "redis://b"]),
+        (None, None),
+    ],
+)
+def test_what_kombu_is_told_of_a_url(url: Any, kept: Any) -> None:
+    assert connection_url(url) == kept
 
 
 def test_a_store_that_nobody_broadcasts_through(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.utils.imports import symbol_by_name
 
+from taskmq_celery.brokers import connection_url
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -116,7 +118,9 @@ class Connected:
             "heartbeat": either("broker_heartbeat", heartbeat),
         }
         options = {**(conf.broker_transport_options or {}), **(transport_options or {})}
-        return make(url, transport_options=options, **login, **place, **times, **kwargs)
+        return make(
+            connection_url(url), transport_options=options, **login, **place, **times, **kwargs
+        )
 
     def either(self, default_key: str, *defaults: Any) -> Any:
         """The first of ``defaults`` that is not ``None``, else the setting."""
