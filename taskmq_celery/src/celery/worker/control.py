@@ -178,7 +178,7 @@ def scheduled(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
     """The tasks in the queues of the worker that wait for their time."""
     return [
         {
-            "eta": worker_time(job.eta),
+            "eta": _iso(job.eta),
             "priority": TIMER_PRIORITY,
             "request": _info(state, job, safe),
         }
@@ -243,7 +243,7 @@ def _request(state: Any, job: Any) -> Any:
     return request_of(state.consumer, job, state.app.tasks.get(job.name))
 
 
-def worker_time(at: float | None) -> str | None:
+def _iso(at: float | None) -> str | None:
     """Epoch seconds as ISO 8601, in UTC."""
     if at is None:
         return None
