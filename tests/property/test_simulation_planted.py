@@ -508,7 +508,7 @@ PLANTS: list[tuple[Callable[[Patch], None], set[Rule], int | range]] = [
     (a_rate_without_memory, {"limit"}, 100),
     (nobody_follows_who_leaves, {"due", "answer", "wake", "drain", "fifo", "priority"}, 100),
     (nobody_presses_on, {"fifo", "priority", "turn"}, 300),
-    (anybody_represents, {"fifo", "turn"}, 100),
+    (anybody_represents, {"fifo", "turn"}, 300),
     (first_come_first_served, {"turn"}, 100),
     (weights_are_ignored, {"turn"}, 300),
     (room_for_one_more, {"room", "state"}, 60),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import re
@@ -31,6 +32,18 @@ logger = get_task_logger(__name__)
 def add(x, y):
     return x + y
 """
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A worker configures the loggers of its process."""
+    loggers = [logging.getLogger(name) for name in (None, "celery.task", "taskmq")]
+    before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
+    yield
+    for one, (level, propagate, handlers) in zip(loggers, before, strict=True):
+        one.setLevel(level)
+        one.propagate = propagate
+        one.handlers[:] = handlers
 
 
 class Program:

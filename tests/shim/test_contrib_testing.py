@@ -21,18 +21,6 @@ from celery.contrib.testing.worker import start_worker
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A worker configures the loggers of its process."""
-    loggers = [logging.getLogger(name) for name in (None, "celery.task", "taskmq")]
-    before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
-    yield
-    for one, (level, propagate, handlers) in zip(loggers, before, strict=True):
-        one.setLevel(level)
-        one.propagate = propagate
-        one.handlers[:] = handlers
-
-
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[Celery]:
     made = TestApp(config={"broker_url": f"sqlite:///{tmp_path}/jobs.db"})
