@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -40,6 +41,19 @@ POOLS = {
 
 
 PROCESSES = "processes"
+
+
+@contextmanager
+def _quiet_engine() -> Iterator[None]:
+    """Celery's own lines tell the same story; what the engine warns of is still heard."""
+    engine_logger = logging.getLogger("taskmq")
+    level = engine_logger.level
+    if level == logging.NOTSET and not logger.isEnabledFor(logging.DEBUG):
+        engine_logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        engine_logger.setLevel(level)
 
 
 @dataclass(frozen=True)
@@ -119,10 +133,6 @@ class EngineWorker:
             **plan.settings,
         )
         self._celery_app = celery_app
-        engine_logger = logging.getLogger("taskmq")
-        if engine_logger.level == logging.NOTSET and not logger.isEnabledFor(logging.DEBUG):
-            # Celery's own lines tell the same story; what the engine warns of is still heard.
-            engine_logger.setLevel(logging.WARNING)
         self._worker = Worker(
             self.engine,
             queues=list(plan.queues),
@@ -132,7 +142,8 @@ class EngineWorker:
 
     def run(self) -> WorkerReport:
         """Work until stopped."""
-        return self._worker.run()
+        with _quiet_engine():
+            return self._worker.run()
 
     def close(self) -> None:
         """Close the store."""

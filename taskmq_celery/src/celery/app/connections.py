@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.utils.imports import symbol_by_name
 
-from taskmq_celery.brokers import connection_url
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -113,6 +111,8 @@ class Connected:
             "transport": transport or conf.broker_transport,
             "failover_strategy": failover_strategy or conf.broker_failover_strategy,
         }
+        from taskmq_celery.brokers import connection_url  # it brings the engine: not with an app
+
         times = {
             "connect_timeout": either("broker_connection_timeout", connect_timeout),
             "heartbeat": either("broker_heartbeat", heartbeat),
