@@ -56,7 +56,6 @@ def nothing_is_wrong(seeds: range, transport: str, steps: int) -> None:
         assert not report.violations, str(report)
 
 
-@pytest.mark.no_cover  # tracing costs more than the simulation; other tests cover it
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SCHEDULES, CHUNK))
 def test_no_schedule_breaks_a_rule(first: int) -> None:
     on_memory = range(first, first + CHUNK - ON_SQLITE)
@@ -64,13 +63,11 @@ def test_no_schedule_breaks_a_rule(first: int) -> None:
     nothing_is_wrong(range(on_memory.stop, first + CHUNK), "sqlite", SHORT)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("transport", ["memory", "sqlite"])
 def test_no_long_schedule_breaks_a_rule(transport: str) -> None:
     nothing_is_wrong(range(FIRST, FIRST + DEEP), transport, LONG)
 
 
-@pytest.mark.no_cover
 def test_everything_that_should_happen_does() -> None:
     seen: Counter[str] = Counter()
     for seed in range(1000, 1080):

@@ -326,7 +326,6 @@ def first_report(store: type[MemoryTransport] | str, seeds: int | range) -> Repo
     pytest.fail(f"nothing found in {seeds} seeds, of {STEPS} steps")
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("store", "rules", "seeds"), STORES, ids=[store.__name__ for store, _, _ in STORES]
 )
@@ -528,7 +527,6 @@ PLANTS: list[tuple[Callable[[Patch], None], set[Rule], int | range]] = [
 ]
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("plant", "rules", "seeds"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS]
 )
