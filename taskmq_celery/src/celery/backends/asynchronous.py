@@ -25,7 +25,7 @@ from celery import states
 from celery.exceptions import TimeoutError
 from celery.utils.log import get_logger
 
-from .base import EngineWaits
+from .waiting import EngineWaits
 
 __all__ = ("AsyncBackendMixin", "BaseResultConsumer", "Drainer", "register_drainer")
 
