@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from .catalog import Suite
 from .environments import Environment
 from .places import BASELINES
 from .results import Result, Run, file_of
@@ -20,6 +21,15 @@ SLOW_SECONDS = 1.0
 def baseline(suite: str, pair: str, environment: Environment) -> Run | None:
     """The real Celery's run of a suite, as new as there is one."""
     return last_run(suite, pair, environment) or kept(suite, pair, environment)
+
+
+def durations(suite: Suite, pair: str, environment: Environment) -> Run | None:
+    """How long tests take: by the run of this pair, else by that of another one."""
+    for each in (pair, *suite.pairs):
+        known = baseline(suite.name, each, environment)
+        if known is not None:
+            return known
+    return None
 
 
 def kept(suite: str, pair: str, environment: Environment) -> Run | None:

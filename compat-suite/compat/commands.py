@@ -94,7 +94,8 @@ def carry_out(tool: Tool, request: work.Request) -> int:
     """Run, show and judge; the exit status."""
     screen = Screen(tool.console, f"{request.suite.name} on {request.environment.side}")
     if request.environment.side == CELERY:
-        found = work.carry_out(request, tool.catalog, screen)
+        durations = baselines.durations(request.suite, request.pair, request.environment)
+        found = work.carry_out(request, tool.catalog, screen, baseline=durations)
         show(tool.console, request, found)
         return DIFFERS if found.failing() else OK
     name, pair = request.suite.name, request.pair

@@ -41,11 +41,15 @@ class UnsupportedBroker(ConfigError):
     """The broker URL is of a kind that the engine does not have."""
 
 
-def broker_url(url: str | None, options: Mapping[str, Any] | None = None) -> str:
+def broker_url(
+    url: str | None, options: Mapping[str, Any] | None = None, results: Any = None
+) -> str:
     """The engine's URL for a broker URL. Raises `UnsupportedBroker`.
 
     ``options`` is the setting ``broker_transport_options``: the name that sentinels know a server
     by (``master_name``) and where the jobs of a RabbitMQ are (``state``) may be written there.
+    ``results`` is the setting ``result_backend``: a store there has these jobs, too, if no other is
+    named.
     """
     url = url or "amqp://"
     if isinstance(url, (list, tuple)):
@@ -58,7 +62,7 @@ def broker_url(url: str | None, options: Mapping[str, Any] | None = None) -> str
     if not separator:
         scheme, rest = url.rstrip(":/"), ""
     if scheme in BROKERS:
-        return _broker(BROKERS[scheme], rest, options)
+        return _broker(BROKERS[scheme], rest, options, _store_of_results(results))
     native = STORES.get(scheme)
     if native is None:
         raise UnsupportedBroker(
@@ -109,12 +113,25 @@ def _sentinels(url: str, options: Mapping[str, Any]) -> str:
     )
 
 
-def _broker(scheme: str, rest: str, options: Mapping[str, Any]) -> str:
+def _store_of_results(results: Any) -> str | None:
+    """The engine's URL of a ``result_backend`` that other programs can reach, too."""
+    if not isinstance(results, str):
+        return None
+    url = results.removeprefix("db+")
+    scheme = url.partition("://")[0]
+    known = url if scheme in STORES else f"sqla+{url}"
+    if STORES.get(known.partition("://")[0], "memory") == "memory":
+        return None
+    return broker_url(known)
+
+
+def _broker(scheme: str, rest: str, options: Mapping[str, Any], kept: str | None) -> str:
     place, mark, query = rest.partition("?")
-    state = dict(parse_qsl(query)).get("state") or options.get("state")
+    state = dict(parse_qsl(query)).get("state") or options.get("state") or kept
     if not state:
         raise UnsupportedBroker(
-            f"broker {scheme}:// only delivers: say where the jobs are kept, with "
+            f"broker {scheme}:// only delivers: say where the jobs are kept, with a result_backend "
+            "that is a store (redis://, db+postgresql://, db+sqlite://) or with "
             "broker_transport_options={'state': 'postgresql://…'}; or set broker_url, or the "
             "environment variable CELERY_BROKER_URL, to a store, e.g. redis://localhost:6379/0"
         )

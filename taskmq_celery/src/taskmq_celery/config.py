@@ -79,7 +79,9 @@ def slots(wanted: Any) -> int:
 def native_config(conf: Any) -> Config:
     """The engine's configuration for an app's settings. Raises `ConfigError`."""
     return Config(
-        transport=broker_url(conf.broker_write_url, conf.broker_transport_options),
+        transport=broker_url(
+            conf.broker_write_url, conf.broker_transport_options, conf.result_backend
+        ),
         default_queue=conf.task_default_queue,
         concurrency=slots(conf.worker_concurrency),
         store_results=is_wanted(conf.result_backend),

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from kombu.exceptions import ContentDisallowed, OperationalError
@@ -151,6 +152,28 @@ def test_broker_options_complete_the_url() -> None:
     assert native == "redis+sentinel://:pw@one:26379,two:26380/shop/1?sentinel_password=x"
     native = broker_url("amqp://", {"state": "sqlite:///jobs.db"})
     assert native == "amqp://localhost?state=sqlite%3A%2F%2F%2Fjobs.db"
+
+
+@pytest.mark.parametrize(
+    ("results", "state"),
+    [
+        ("redis://host:6380/2", "redis://host:6380/2"),
+        ("db+sqlite:////var/results.db", "sqlite:////var/results.db"),
+        ("db+postgresql+psycopg2://u:p@db/results", "postgresql://u:p@db/results"),
+        ("postgresql://db/jobs", "postgresql://db/jobs"),
+    ],
+)
+def test_a_store_of_results_has_the_jobs_of_a_broker(results: str, state: str) -> None:
+    native = broker_url("amqp://guest@mq//", {}, results)
+    assert native == f"amqp://guest@mq//?{urlencode({'state': state})}"
+    named = broker_url("amqp://mq", {"state": "sqlite:///jobs.db"}, results)
+    assert named == "amqp://mq?state=sqlite%3A%2F%2F%2Fjobs.db"
+
+
+@pytest.mark.parametrize("results", ["rpc://", "cache+memory://", "memory://", "db+mysql://h/x"])
+def test_other_results_have_no_jobs(results: str) -> None:
+    with pytest.raises(ConfigError, match="a result_backend that is a store"):
+        broker_url("amqp://guest@mq//", {}, results)
 
 
 @pytest.mark.parametrize(
