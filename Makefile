@@ -31,7 +31,7 @@ test: lint contracts typecheck servers ## check everything: style, layers, types
 test-all: env servers ## run the tests on every Python from 3.10 to 3.13 found here
 	@$(BIN)/python tools/test_all.py $(ARGS)
 
-compat: env servers ## other people's test suites on the shim and on the real Celery (hours), and the report
+compat: env servers ## other people's test suites on the shim and on the real Celery, and the report
 	@cd compat-suite && ../$(BIN)/python -m compat all $(ARGS)
 
 lint: env ## ruff: rules and formatting

@@ -51,11 +51,16 @@ class Suite:
     """``broker+backend``, the first by default."""
     seconds: int = DEFAULT_SECONDS
     """A test that takes longer hangs."""
-    parallel: bool = False
+    processes: int = 1
+    """The pytest processes that `all` gives it: several where its tests share nothing."""
     beside_celery: bool = False
     """On the shim its tests use the environment with the real Celery, too."""
     checkout: bool = False
     """Its tests are in no sdist: the path of a checkout has to be given."""
+
+    @property
+    def parallel(self) -> bool:
+        return self.processes > 1
 
 
 @dataclass(frozen=True)

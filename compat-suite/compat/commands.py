@@ -8,25 +8,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from . import baselines, expectations, records, revise, work
 from .catalog import CELERY, Catalog, Suite, read_catalog
 from .environments import SHIM, SIDES, Environment, ensure, pin
+from .everything import (
+    SEATS_PER_PROCESSOR,
+    Everything,
+    default_jobs,
+    make_environments,
+    show_plan,
+    stretch_for,
+    verdict_of,
+)
 from .fetch import sdist
 from .html import write_html
 from .places import HTML, PAGE, README, short
+from .plan import Item, items_of
 from .problems import Problem
 from .report import write_page, write_readme
-from .results import PASSED, Run
+from .results import PASSED
 from .screen import Screen
 from .servers import BACKENDS, BROKERS
-from .verdict import UNEXPECTED, Case, Verdict, compare
+from .telling import show, show_verdict
+from .verdict import UNEXPECTED, compare
 
 PROCESSES = "pytest processes, for suites whose tests share nothing"
-SHOWN = 10
-"""Lines of one kind."""
 OK, DIFFERS, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 EPILOG = """\
 examples:
@@ -34,7 +42,7 @@ examples:
   python -m compat run unit --on celery -n 2       all of them, on the real Celery
   python -m compat run integration --broker rabbitmq --backend rpc
   python -m compat run flower                      flower's own tests
-  python -m compat all                             everything, for hours (`make compat`)
+  python -m compat all --dry-run                   what `make compat` does, and for how long
 
 exit status: 0 all as expected, 1 something differs from what is expected,
              2 the command cannot be carried out, 130 interrupted (`run` again goes on)
@@ -112,36 +120,7 @@ def carry_out(tool: Tool, request: work.Request) -> int:
         tool.console.print(f"[yellow]nothing to compare with:[/yellow] run {name} --on celery")
         return DIFFERS if found.failing() else OK
     verdict = compare(found, known, expected, whole=request.is_whole)
-    return show_verdict(tool.console, request, verdict)
-
-
-def show_verdict(console: Console, request: work.Request, verdict: Verdict) -> int:
-    """What nobody expected; the exit status."""
-    show_cases(console, "fails unexpectedly", verdict.unexpected_failures)
-    show_cases(console, "passes unexpectedly", verdict.unexpected_passes)
-    for pattern in verdict.stale:
-        console.print(f"[red]expected, but there is no such test:[/red] {escape(pattern)}")
-    classes = "".join(f", {count} {kind}" for kind, count in verdict.by_class().most_common())
-    console.print(
-        f"[bold]shim {verdict.shim} / Celery {verdict.celery} / collected {verdict.collected}"
-        f"[/bold]{classes}",
-        highlight=False,
-    )
-    if verdict.is_as_expected:
-        return OK
-    if request.is_whole:
-        hint = f"python -m compat expect {request.suite.name}"
-        console.print(f"[dim]`{hint}` writes what is so into the expectations[/dim]")
-    return DIFFERS
-
-
-def show_cases(console: Console, what: str, cases: Sequence[Case]) -> None:
-    for case in cases[:SHOWN]:
-        message = f" ({case.result.message})" if case.result.message else ""
-        line = f"[red]{what}:[/red] {escape(case.test)}[dim]{escape(message)}[/dim]"
-        console.print(line, highlight=False)
-    if len(cases) > SHOWN:
-        console.print(f"[red]{what}:[/red] {len(cases) - SHOWN} more")
+    return OK if show_verdict(tool.console, request, verdict) else DIFFERS
 
 
 def expect(tool: Tool) -> int:
@@ -166,9 +145,9 @@ def expect(tool: Tool) -> int:
     return OK
 
 
-def positive(number: int) -> int:
+def positive(number: int, option: str = "-n") -> int:
     if number < 1:
-        raise Problem("-n takes a number from 1")
+        raise Problem(f"{option} takes a number from 1")
     return number
 
 
@@ -191,27 +170,6 @@ def request_from(tool: Tool, suite: Suite) -> work.Request:
         fresh=said.fresh,
         checkout=said.checkout,
     )
-
-
-def show(console: Console, request: work.Request, found: Run) -> None:
-    """What failed and why, most frequent reason first; then the totals."""
-    failing = found.failing()
-    reasons: dict[str, list[str]] = {}
-    for test, result in failing.items():
-        reasons.setdefault(f"{result.outcome}: {result.message}", []).append(test)
-    for reason, tests in sorted(reasons.items(), key=lambda each: -len(each[1])):
-        console.print(f"[red]{len(tests)} {escape(reason)}[/red]", highlight=False)
-        shown = tests if request.keyword or len(tests) <= 3 else [*tests[:2], "…"]
-        for test in shown:
-            console.print(f"    {escape(test)}", highlight=False)
-            if request.keyword and test in failing and len(failing) <= 10:
-                console.print(escape(failing[test].detail), highlight=False, style="dim")
-    for test in found.flaky():
-        console.print(f"[yellow]flaky[/yellow] {escape(test)}", highlight=False)
-    counts = found.counts()
-    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
-    console.print(f"[bold]{request}[/bold]: {said or 'no tests'} in {found.seconds:.0f} s")
-    console.print(f"[dim]{short(request.folder)}: result.json, junit.xml, *.log[/dim]")
 
 
 def report(tool: Tool) -> int:
@@ -241,28 +199,44 @@ def report(tool: Tool) -> int:
 
 
 def everything(tool: Tool) -> int:
-    """Run all suites, first on the real Celery, then on the shim, and write the report."""
-    names = tool.arguments.suites
-    for name in names:
+    """Run all suites on the real Celery and on the shim, side by side, and write the report."""
+    said = tool.arguments
+    for name in said.suites:
         tool.catalog.suite(name)
-    sides = (SHIM,) if tool.arguments.kept else (CELERY, SHIM)
-    statuses = []
-    for suite in tool.catalog.suites.values():
-        if suite.checkout or (names and suite.name not in names):
-            continue
-        for pair in suite.pairs or ("",):
-            for side in sides:
-                request = work.Request(
-                    suite=suite,
-                    environment=tool.environment(side),
-                    pair=pair,
-                    processes=tool.arguments.processes if suite.parallel else 1,
-                )
-                status = carry_out(tool, request)
-                # What the real Celery does not pass is a baseline, not a failure.
-                statuses.append(status if side == SHIM else OK)
+    jobs = default_jobs() if said.jobs is None else positive(said.jobs, "--jobs")
+    sides = (SHIM,) if said.kept else (CELERY, SHIM)
+    made = {side: tool.environment(side) for side in sides}
+    items = items_of(tool.catalog, made, said.suites, jobs=jobs, stretch=stretch_for(jobs))
+    if said.dry_run:
+        show_plan(tool.console, items, jobs)
+        return OK
+    for item in items:
+        work.check(item.request)
+    make_environments(tool.catalog, made, tool.console)
+    whole = Everything(tool.catalog, tool.console, jobs, fresh=said.fresh)
+    whole.run(items)
+    whole.run_again(items)
     report(tool)
-    return max(statuses, default=OK)
+    whole.clear()
+    return max([judged(tool, item.request) for item in in_order(tool.catalog, items)], default=OK)
+
+
+def in_order(catalog: Catalog, items: Sequence[Item]) -> list[Item]:
+    """Those on the shim, as suites.toml names them."""
+    order = records.runs_of(catalog)
+    shim = [item for item in items if item.request.environment.side == SHIM]
+    return sorted(shim, key=lambda item: order.index((item.request.suite.name, item.request.pair)))
+
+
+def judged(tool: Tool, request: work.Request) -> int:
+    """Show what the last run on the shim comes to; the exit status."""
+    tool.console.rule(f"[bold]{request}", align="left", style="dim")
+    run = work.last_run(request.suite.name, request.pair, request.environment)
+    verdict = run and verdict_of(request.suite.name, request.pair, request.environment, run)
+    if not verdict:
+        tool.console.print("[red]nothing to compare[/red]")
+        return DIFFERS
+    return OK if show_verdict(tool.console, request, verdict) else DIFFERS
 
 
 def ci(tool: Tool) -> int:
@@ -335,7 +309,14 @@ def parser() -> argparse.ArgumentParser:
 def add_everything(running: argparse.ArgumentParser) -> None:
     add = running.add_argument
     add("suites", nargs="*", metavar="SUITE", help="only these")
-    add("-n", dest="processes", type=int, default=2, metavar="COUNT", help=PROCESSES)
+    add(
+        "--jobs",
+        type=int,
+        metavar="COUNT",
+        help=f"pytest processes at once, by default {SEATS_PER_PROCESSOR} for each processor",
+    )
+    add("--dry-run", action="store_true", help="only say what would be run, and for how long")
+    add("--fresh", action="store_true", help="do not go on with what was interrupted")
     add(
         "--kept",
         action="store_true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -20,10 +21,14 @@ def normal(name: str) -> str:
 
 def sdist(package: str, version: str) -> Path:
     """The sdist of a release, downloaded unless it is there. Raises `Problem`."""
-    found = downloaded(package, version)
-    if found is not None:
-        return found
     SDISTS.mkdir(parents=True, exist_ok=True)
+    with (SDISTS / "lock").open("w") as handle:
+        # Runs that begin at once want the same one.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return downloaded(package, version) or download(package, version)
+
+
+def download(package: str, version: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--no-binary", package, "--dest", str(SDISTS), f"{package}=={version}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

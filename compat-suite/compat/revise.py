@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from .expectations import NEEDS_IMAGE, NOT_YET, Expectation, Expectations
+from .expectations import NOT_YET, Expectation, Expectations
 from .results import Run, by_file, file_of
 from .verdict import Case, Verdict
 
@@ -61,11 +61,9 @@ def revised_for(
         else:
             wanted.setdefault(number, []).append(case.test)
     found = [
-        entry
-        if entry.kind == NEEDS_IMAGE
-        else replace(entry, tests=shortened(wanted[number], tests))
+        entry if entry.may_pass else replace(entry, tests=shortened(wanted[number], tests))
         for number, entry in enumerate(entries)
-        if number in wanted or entry.kind == NEEDS_IMAGE
+        if number in wanted or entry.may_pass
     ]
     for reason, cases in grouped(new):
         names = shortened([case.test for case in cases], tests)

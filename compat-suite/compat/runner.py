@@ -92,6 +92,12 @@ class Plan:
     limit: Callable[[str], float]
     """The seconds that a test may take."""
     processes: int = 1
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set, it ends the run from outside."""
+
+
+class Interrupted(Exception):
+    """The run was ended before its end. The same command goes on where it was."""
 
 
 class Runner:
@@ -100,7 +106,11 @@ class Runner:
     def __init__(self, plan: Plan, told: Told) -> None:
         self._plan = plan
         self._told = told
-        self._stopping = threading.Event()
+        self._failed = threading.Event()
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._failed.is_set() or self._plan.stopping.is_set()
 
     def collect(self) -> Collected:
         """What there is to run; where pytest does not get so far, an error for all of it."""
@@ -116,6 +126,8 @@ class Runner:
             deadline = time.monotonic() + START_SECONDS
             while not (reason or session.has_ended):
                 self._hear_collected(session.read(LOOK_SECONDS), found)
+                if self._is_stopping:
+                    raise Interrupted
                 if time.monotonic() > deadline:
                     reason = f"collecting took longer than {START_SECONDS:.0f} s"
             self._hear_collected(session.read(0), found)
@@ -151,7 +163,7 @@ class Runner:
                 self._run_share(number, share)
             except BaseException as error:  # the thread that waits raises it
                 failures.append(error)
-                self._stopping.set()
+                self._failed.set()
 
         for number, share in enumerate(shares):
             thread = threading.Thread(target=work, args=(number, share))
@@ -161,18 +173,20 @@ class Runner:
             for thread in threads:
                 thread.join()
         except BaseException:
-            self._stopping.set()
+            self._failed.set()
             for thread in threads:
                 thread.join()
             raise
         if failures:
             raise failures[0]
+        if self._is_stopping:
+            raise Interrupted
 
     def _run_share(self, number: int, share: Sequence[str]) -> None:
         remaining = list(share)
-        while remaining and not self._stopping.is_set():
+        while remaining and not self._is_stopping:
             finished = self._run_process(number, remaining, self._told)
-            if not finished and not self._stopping.is_set():
+            if not finished and not self._is_stopping:
                 # A process that does nothing at all would do so again.
                 message = last_line(self._plan.logs / f"process-{number}.log")
                 for test in remaining:
@@ -192,14 +206,14 @@ class Runner:
         )
         follower = Follower(plan.limit, told)
         try:
-            while not session.has_ended and not self._stopping.is_set():
+            while not session.has_ended and not self._is_stopping:
                 follower.hear(session.read(LOOK_SECONDS))
                 if follower.is_late():
                     follower.give_up(session.stacks())
                     break
             else:
                 follower.hear(session.read(0))
-                if not self._stopping.is_set():
+                if not self._is_stopping:
                     follower.end(describe_end(session.status))
         finally:
             session.kill()
@@ -216,6 +230,8 @@ class Runner:
 
         for test in tests:
             self._run_process(0, [test], hear)
+            if self._is_stopping:
+                raise Interrupted
 
 
 class Follower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .expectations import NEEDS_IMAGE, Expectation, Expectations
+from .expectations import Expectation, Expectations
 from .results import ERROR, PASSED, Result, Run, file_of
 
 UNEXPECTED = "unexpected"
@@ -62,8 +62,7 @@ def compare(run: Run, baseline: Run, expectations: Expectations, *, whole: bool 
         case = Case(test, standing.of(test), expectations.of(test))
         if case.result.outcome == PASSED:
             verdict.shim += 1
-            # What this machine has no image for, or is too small for, may pass on another.
-            if case.expectation is not None and case.kind != NEEDS_IMAGE:
+            if case.expectation is not None and not case.expectation.may_pass:
                 verdict.unexpected_passes.append(case)
         else:
             verdict.failing.append(case)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ class Request:
     """Files or single tests, all of the suite if there are none."""
     processes: int = 1
     seconds: float | None = None
+    stretch: float = 1.0
+    """Time limits are so many times as long: other runs have the same machine."""
     fresh: bool = False
     checkout: Path | None = None
 
@@ -99,12 +102,49 @@ def carry_out(
     *,
     baseline: Run | None = None,
     expected: Callable[[str], bool] = lambda test: False,
+    stopping: threading.Event | None = None,
 ) -> Run:
-    """Run it and keep what it found. Raises `Problem`.
+    """Run it and keep what it found. Raises `Problem`, and `Interrupted` if `stopping` gets set.
 
     With a baseline a test's time limit follows from the time that it took there. What fails
     although nobody expects it is run once more.
     """
+    with ground(request, catalog, screen, baseline, stopping) as plan:
+        return execute(request, plan, screen, key_of(request, catalog), baseline, expected)
+
+
+def once_more(
+    request: Request,
+    catalog: Catalog,
+    screen: Screen,
+    run: Run,
+    tests: Sequence[str],
+    baseline: Run | None = None,
+    stopping: threading.Event | None = None,
+) -> Run:
+    """Run these tests of a run again, one by one; what passes now is flaky."""
+
+    def hear(test: str, result: Result) -> None:
+        run.results[test] = result
+        screen.told(test, result)
+
+    with ground(request, catalog, screen, baseline, stopping) as plan, screen.shown():
+        screen.begin(len(tests), Counter())
+        Runner(plan, hear).again(tests, dict(run.results))
+        write_json(run, plan.logs / "result.json")
+        write_junit(run, plan.logs / "junit.xml")
+    return run
+
+
+@contextlib.contextmanager
+def ground(
+    request: Request,
+    catalog: Catalog,
+    screen: Screen,
+    baseline: Run | None,
+    stopping: threading.Event | None,
+) -> Iterator[Plan]:
+    """Environment, sources and services of a run, for as long as it goes on."""
     suite, environment = request.suite, request.environment
     archive = check(request)
     released = Environment(CELERY, environment.version)
@@ -127,7 +167,7 @@ def carry_out(
         if request.pair:
             side = environment.side
             variables |= variables_for(servers, request.pair, side, home.path)
-        plan = Plan(
+        yield Plan(
             command=Command(program(environment, suite), folder, variables),
             tests=request.tests or suite.tests,
             arguments=suite.arguments,
@@ -136,8 +176,8 @@ def carry_out(
             logs=request.folder,
             limit=limits(request, baseline),
             processes=request.processes,
+            stopping=stopping or threading.Event(),
         )
-        return execute(request, plan, screen, key_of(request, catalog), baseline, expected)
 
 
 def check(request: Request) -> Path | None:
@@ -214,7 +254,8 @@ def environment_variables(
 
 def limits(request: Request, baseline: Run | None) -> Callable[[str], float]:
     """How long each test may take."""
-    most = float(request.suite.seconds)
+    most = request.suite.seconds * request.stretch
+    least = LEAST_SECONDS * request.stretch
     if request.seconds is not None:
         fixed = request.seconds
         return lambda test: fixed
@@ -225,7 +266,7 @@ def limits(request: Request, baseline: Run | None) -> Callable[[str], float]:
     def limit(test: str) -> float:
         if test not in known:
             return most
-        return min(most, max(LEAST_SECONDS, PATIENCE * known[test]))
+        return min(most, max(least, PATIENCE * known[test]))
 
     return limit
 

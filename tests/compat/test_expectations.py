@@ -200,3 +200,15 @@ def test_what_fails_for_all_pairs_names_none() -> None:
     (entry, rest) = revised([], dict.fromkeys(pairs, (verdict, BASELINE)), pairs)
     assert (entry.pairs, entry.tests) == ((), ("t/a.py::*",))
     assert (rest.reason, rest.tests) == ("not collected", ("t/b.py::*",))
+
+
+def test_what_passes_sometimes_is_no_news() -> None:
+    entry = Expectation(NOT_YET, "a race", ("t.py::a", "t.py::b"), sometimes=True)
+    baseline = Run("s", "celery", "1", "", results={t: Result(PASSED) for t in entry.tests})
+    found = Run(
+        "s", "shim", "1", "1", results={"t.py::a": Result(PASSED), "t.py::b": Result("failed")}
+    )
+    verdict = compare(found, baseline, Expectations([entry]))
+    assert verdict.is_as_expected
+    assert (verdict.shim, verdict.by_class()) == (1, {NOT_YET: 1})
+    assert revised([entry], {"": (verdict, baseline)}, ()) == [entry]

@@ -196,7 +196,7 @@ def test_two_processes_share_the_files(bench: Bench) -> None:
         bench.suite,
         keep=("test_seeded.py", "test_other.py"),
         tests=("test_seeded.py", "test_other.py"),
-        parallel=True,
+        processes=2,
     )
     bench.run(bench.request(processes=2))
     assert list(bench.found().results) == ["test_seeded.py::test_one", "test_other.py::test_two"]
