@@ -307,6 +307,11 @@ class AMQP:
         """Make `producer_pool` anew when it is used next."""
         self._producer_pool = None
 
+    @cached_property
+    def _event_dispatcher(self) -> Any:
+        """Makes the event ``task-sent``, for whoever has a producer."""
+        return self.app.events.Dispatcher(enabled=False, buffer_while_offline=False)
+
     # -- messages ----------------------------------------------------------------------------
 
     def as_task_v2(  # Celery's signature

@@ -67,7 +67,7 @@ class Celery(Configured, Connected):
 
     backend_cls: Any = None
     control_cls: Any = "celery.app.control:Control"
-    events_cls: Any = None
+    events_cls: Any = "celery.app.events:Events"
     loader_cls: Any = None
     log_cls = "celery.app.log:Logging"
     registry_cls: Any = TaskRegistry
@@ -516,6 +516,11 @@ class Celery(Configured, Connected):
     def control(self) -> Any:
         """Remote control: see `celery.app.control`."""
         return symbol_by_name(self.control_cls)(app=self)
+
+    @cached_property
+    def events(self) -> Any:
+        """What workers tell while they work: see `celery.events`."""
+        return symbol_by_name(self.events_cls)(app=self)
 
     @property
     def backend(self) -> Backend:

@@ -24,6 +24,7 @@ from taskmq_celery.graph import Graph, More, Place, make_room, submit
 from taskmq_celery.message import CHORD, REPRS, Message
 
 from .configured import properly_configured
+from .sent_events import tell_sent
 
 if TYPE_CHECKING:
     from .base import Celery
@@ -148,6 +149,8 @@ def _store(app: Celery, graph: Graph, *, unfinished: bool = False) -> None:
     if signals.after_task_publish.receivers:
         for message in messages:
             _announce(signals.after_task_publish, message, headers=message.headers)
+    if app.conf.task_send_sent_event and messages:
+        tell_sent(app, messages)
 
 
 def _message_behind(app: Celery, signature: Any, place: Place) -> Message:

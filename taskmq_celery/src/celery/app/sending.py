@@ -85,10 +85,11 @@ def send_task_message(
         signals.after_task_publish.send(headers=sent_headers, **told)
     if signals.task_sent.receivers:
         _tell_task_sent(name, sent_headers, body)
-    if sent_event and event_dispatcher is not None:
+    if sent_event:
+        dispatcher = event_dispatcher or amqp._event_dispatcher
         event = {**sent_event, "queue": getattr(queue, "name", queue), "routing_key": key}
         event["exchange"] = getattr(exchange or getattr(queue, "exchange", None), "name", exchange)
-        event_dispatcher.publish("task-sent", event, producer, retry=retry, retry_policy=policy)
+        dispatcher.publish("task-sent", event, producer, retry=retry, retry_policy=policy)
     return published
 
 

@@ -269,8 +269,17 @@ class Task:
             self.request.children.append(result)
         return result
 
-    def send_event(self, type_: str, **fields: Any) -> None:
-        """Events are not sent yet."""
+    def send_event(
+        self, type_: str, retry: bool = True, retry_policy: Any = None, **fields: Any
+    ) -> None:
+        """Send an event about the task that runs: ``self.send_event("task-progress", percent=30)``.
+
+        Raises what the broker's driver does.
+        """
+        request = self.request
+        policy = self.app.conf.task_publish_retry_policy if retry_policy is None else retry_policy
+        with self.app.events.default_dispatcher(hostname=request.hostname) as dispatcher:
+            dispatcher.send(type_, uuid=request.id, retry=retry, retry_policy=policy, **fields)
 
     # -- calling -----------------------------------------------------------------------------
 
