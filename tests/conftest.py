@@ -27,6 +27,7 @@ MARKERS_BY_FOLDER = {
     "conformance": "integration",
     "faults": "faults",
     "integration": "integration",
+    "migrate": "integration",
     "property": "unit",
     "unit": "unit",
 }

@@ -35,6 +35,8 @@ PLANTED = [
     ("transports", "taskmq/transports/sqlite/planted.py", "import taskmq.transports.memory"),
     ("transports", "taskmq/transports/planted.py", "# a module without a layer"),
     ("pools", "taskmq/pools/solo.py", "import taskmq.pools.threads"),
+    ("codemod-layers", "taskmq_migrate/facts.py", "import taskmq_migrate.pythonfile"),
+    ("codemod-layers", "taskmq_migrate/planted.py", "# a module without a layer"),
 ]
 
 

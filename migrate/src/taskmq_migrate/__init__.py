@@ -1,4 +1,1 @@
-"""Moves a repository from Celery to taskmq: to the shim, or to the native API.
-
-The package knows both APIs as data and imports neither, so it installs beside either of them.
-"""
+"""Moves a repository from Celery to taskmq: file by file, and never beyond what it can prove."""

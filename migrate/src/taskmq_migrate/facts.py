@@ -1,0 +1,253 @@
+"""What is known of the whole project before a rule runs: gathered in each file, then joined.
+
+Names are full dotted names. A name of the project starts with the module it stands in, as its path
+says: ``src.proj.tasks.add`` for ``add`` in ``src/proj/tasks.py``. Imports say ``proj.tasks.add``;
+`Facts` finds the module by the end of its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+__all__ = ["ConfigSource", "Facts", "ModuleFacts"]
+
+APP_CLASSES = frozenset({"celery.Celery", "celery.app.Celery", "celery.app.base.Celery"})
+APP_OBJECTS = frozenset(
+    {
+        "celery.current_app",
+        "celery._state.current_app",
+        "celery.app.default_app",
+        "celery.app.app_or_default",
+        "celery.app.current_app",
+    }
+)
+TASK_DECORATORS = frozenset(
+    {
+        "celery.shared_task",
+        "celery.app.shared_task",
+        "celery.task",
+        "celery.decorators.task",
+        "celery.decorators.periodic_task",
+        "celery.task.task",
+        "celery.task.periodic_task",
+        "celery.task.base.task",
+        "celery.contrib.django.task.shared_task",
+    }
+)
+TASK_CLASSES = frozenset(
+    {"celery.Task", "celery.app.task.Task", "celery.task.Task", "celery.task.base.Task"}
+)
+STEPS = 12  # re-exports that are followed
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """One way in which an app gets its settings.
+
+    ``how`` is ``module`` (a dotted name in `reference`), ``object`` (the full name of a class or
+    instance), ``django`` (the settings of Django), ``envvar`` (a variable that names the module)
+    or ``unknown``. The namespace is empty where there is none, None where it cannot be read.
+    """
+
+    how: str
+    reference: str
+    namespace: str | None
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class ModuleFacts:
+    """What one Python file says of itself."""
+
+    path: str
+    module: str
+    bindings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names at the top level that stand for another: imports and plain aliases."""
+    stars: tuple[str, ...] = ()
+    """Modules whose names are all imported."""
+    results: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names bound to what a call returns: the full names of the callable."""
+    factories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Functions that return what a call of these names returns."""
+    decorated: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Functions and the full names of their decorators."""
+    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Classes and the full names of their bases."""
+    configuration: tuple[ConfigSource, ...] = ()
+    django_settings: tuple[str, ...] = ()
+    """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
+    names: frozenset[str] = frozenset()
+    """Everything bound at the top level."""
+
+
+class Facts:
+    """The facts of all modules, joined. Immutable once built; goes to every process."""
+
+    def __init__(self, modules: Iterable[ModuleFacts] = ()) -> None:
+        self.modules: dict[str, ModuleFacts] = {each.path: each for each in modules}
+
+    @cached_property
+    def _by_last(self) -> dict[str, list[ModuleFacts]]:
+        index: dict[str, list[ModuleFacts]] = {}
+        for each in self.modules.values():
+            index.setdefault(each.module.rpartition(".")[2], []).append(each)
+        return index
+
+    def module(self, name: str, near: str = "") -> ModuleFacts | None:
+        """The module of the project that a dotted name means, seen from the file ``near``.
+
+        Where several paths end that way, the one that shares most folders with ``near`` is taken.
+        """
+        suffix = f".{name}"
+        found = [
+            each
+            for each in self._by_last.get(name.rpartition(".")[2], [])
+            if each.module == name or each.module.endswith(suffix)
+        ]
+        if not found:
+            return None
+        return max(found, key=lambda each: (_shared(each.path, near), each.module == name))
+
+    def canonical(self, name: str, near: str = "") -> str:
+        """What a name stands for in the end, through re-exports and aliases of the project."""
+        return self._follow(name, near, STEPS)
+
+    def _follow(self, name: str, near: str, steps: int) -> str:
+        if not steps:
+            return name
+        found = self._locate(name, near)
+        if found is None:
+            return name
+        module, inner, rest = found
+        targets = module.bindings.get(inner, ())
+        if len(targets) == 1:
+            return self._follow(targets[0] + rest, module.path, steps - 1)
+        if targets:
+            # An import with a fallback: what comes from elsewhere goes before what is made here.
+            foreign = [each for each in targets if self._locate(each, module.path) is None]
+            if len(foreign) >= 1:
+                return foreign[0] + rest
+            return name
+        if inner not in module.names:
+            for star in module.stars:
+                followed = self._follow(f"{star}.{inner}{rest}", module.path, steps - 1)
+                if followed != f"{star}.{inner}{rest}" or self._defines(star, inner, module.path):
+                    return followed
+        return f"{module.module}.{inner}{rest}"
+
+    def _defines(self, module_name: str, inner: str, near: str) -> bool:
+        module = self.module(module_name, near)
+        return module is not None and inner in module.names
+
+    def _locate(self, name: str, near: str) -> tuple[ModuleFacts, str, str] | None:
+        """The module of a full name, the name in it, and the attributes behind that."""
+        parts = name.split(".")
+        for length in range(len(parts) - 1, 0, -1):
+            module = self.module(".".join(parts[:length]), near)
+            if module is not None:
+                rest = "".join(f".{each}" for each in parts[length + 1 :])
+                return module, parts[length], rest
+        return None
+
+    # ------------------------------------------------------------------------- what it is
+
+    def is_app(self, name: str, near: str = "") -> bool:
+        """Whether a name is a Celery app."""
+        return self._is_app(self.canonical(name, near), near, STEPS)
+
+    def _is_app(self, name: str, near: str, steps: int) -> bool:
+        if name in APP_OBJECTS:
+            return True
+        found = self._locate(name, near)
+        if found is None or found[2] or not steps:
+            return False
+        module, inner, _ = found
+        callables = module.results.get(inner, ())
+        return any(self.makes_app(each, module.path, steps - 1) for each in callables)
+
+    def makes_app(self, name: str, near: str = "", steps: int = STEPS) -> bool:
+        """Whether calling a name gives a Celery app: the class, a subclass, a factory."""
+        name = self.canonical(name, near)
+        if name in APP_CLASSES:
+            return True
+        found = self._locate(name, near)
+        if found is None or found[2] or not steps:
+            return False
+        module, inner, _ = found
+        makers = module.classes.get(inner, ()) + module.factories.get(inner, ())
+        return any(self.makes_app(each, module.path, steps - 1) for each in makers)
+
+    def is_task_decorator(self, name: str, near: str = "") -> bool:
+        """Whether decorating with a name makes a task: ``shared_task``, ``app.task``."""
+        name = self.canonical(name, near)
+        if name in TASK_DECORATORS:
+            return True
+        owner, _, last = name.rpartition(".")
+        return last == "task" and bool(owner) and self.is_app(owner, near)
+
+    def is_task(self, name: str, near: str = "") -> bool:
+        """Whether a name is a task: a decorated function, or an instance that an app registers."""
+        name = self.canonical(name, near)
+        found = self._locate(name, near)
+        if found is None or found[2]:
+            return False
+        module, inner, _ = found
+        decorators = module.decorated.get(inner, ())
+        if any(self.is_task_decorator(each, module.path) for each in decorators):
+            return True
+        return any(
+            each.endswith(".register_task") and self.is_app(each.rpartition(".")[0], module.path)
+            for each in module.results.get(inner, ())
+        )
+
+    def is_task_class(self, name: str, near: str = "", steps: int = STEPS) -> bool:
+        """Whether a name is ``celery.Task``, ``app.Task`` or a class derived from one."""
+        name = self.canonical(name, near)
+        owner, _, last = name.rpartition(".")
+        if name in TASK_CLASSES or (last == "Task" and owner and self.is_app(owner, near)):
+            return True
+        found = self._locate(name, near)
+        if found is None or found[2] or not steps:
+            return False
+        module, inner, _ = found
+        bases = module.classes.get(inner, ())
+        return any(self.is_task_class(each, module.path, steps - 1) for each in bases)
+
+    # ---------------------------------------------------------------------- configuration
+
+    @cached_property
+    def configuration(self) -> tuple[ConfigSource, ...]:
+        """Every way in which an app of the project gets its settings."""
+        return tuple(each for module in self.modules.values() for each in module.configuration)
+
+    @cached_property
+    def django_settings(self) -> frozenset[str]:
+        """Paths of the modules that are Django's settings, the ones they are made of included."""
+        named = [
+            found.path
+            for module in self.modules.values()
+            for name in module.django_settings
+            if (found := self.module(name, module.path))
+        ]
+        queue, paths = list(named), set(named)
+        while queue:
+            module = self.modules[queue.pop()]
+            for star in module.stars:
+                found = self.module(star, module.path)
+                if found is not None and found.path not in paths:
+                    paths.add(found.path)
+                    queue.append(found.path)
+        return frozenset(paths)
+
+
+def _shared(one: str, other: str) -> int:
+    """How many leading folders two paths share."""
+    count = 0
+    for left, right in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

@@ -1,0 +1,219 @@
+"""Imports that rules need or no longer need, as edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+from libcst import metadata
+
+from .model import Edit, NewImport, Span
+from .names import dotted, root_name
+from .pythonfile import PythonFile
+
+__all__ = ["import_edits"]
+
+DIRECTIVES = ("# noqa", "# type:", "# pylint:", "# isort:", "# pyright:")
+
+
+def import_edits(
+    file: PythonFile, wanted: Iterable[NewImport], released: Iterable[Span]
+) -> list[tuple[Edit, ...]]:
+    """Groups of edits: each group is made whole or not at all; the first adds the imports."""
+    missing = sorted({each for each in wanted if not _is_there(file, each)})
+    gone = _unused(file, set(released))
+    removals: list[tuple[Edit, ...]] = []
+    placed = False
+    for statement, aliases in gone:
+        names = statement.names
+        if isinstance(names, cst.ImportStar):
+            continue
+        if len(aliases) < len(names):
+            removals.append(_without(file, names, aliases))
+        elif missing and not placed and _is_top(file, statement):
+            # The new import takes the place of the old one.
+            text = file.newline.join(each.statement() for each in missing)
+            removals.append((file.swap(statement, text),))
+            placed = True
+        else:
+            removals.append((_removed(file, statement),))
+    if missing and not placed:
+        return [_added(file, missing, {id(each) for each, _ in gone}), *removals]
+    return removals
+
+
+def _is_there(file: PythonFile, wanted: NewImport) -> bool:
+    for line in file.module.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.Import) and not wanted.name:
+                for alias in small.names:
+                    asname = dotted(alias.asname.name) if alias.asname is not None else ""
+                    if dotted(alias.name) == wanted.module and asname == wanted.alias:
+                        return True
+            elif isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
+                if file.resolver.imported_module(small) != wanted.module:
+                    continue
+                for alias in small.names:
+                    asname = dotted(alias.asname.name) if alias.asname is not None else ""
+                    if dotted(alias.name) == wanted.name and asname == wanted.alias:
+                        return True
+    return False
+
+
+def _unused(
+    file: PythonFile, released: set[Span]
+) -> list[tuple[cst.Import | cst.ImportFrom, list[cst.ImportAlias]]]:
+    """Imported names of which every reference is released, by statement."""
+    scope = file.global_scope
+    if scope is None or not released:
+        return []
+    exported = _exported(file)
+    found: dict[int, tuple[cst.Import | cst.ImportFrom, list[cst.ImportAlias]]] = {}
+    for assignment in scope.assignments:
+        node = getattr(assignment, "node", None)
+        if not isinstance(node, cst.Import | cst.ImportFrom) or isinstance(
+            node.names, cst.ImportStar
+        ):
+            continue
+        if assignment.name in exported:
+            continue
+        spans = _references(file, assignment)
+        if not spans or not spans <= released:
+            continue
+        for alias in node.names:
+            bound = alias.asname.name if alias.asname is not None else alias.name
+            if dotted(bound) == assignment.name:
+                found.setdefault(id(node), (node, []))[1].append(alias)
+    return sorted(found.values(), key=lambda each: file.span(each[0]))
+
+
+def _references(file: PythonFile, assignment: metadata.BaseAssignment) -> set[Span]:
+    spans = set()
+    for access in assignment.references:
+        root = root_name(access.node)
+        # An access from a string annotation has no place of its own: it counts as not released.
+        spans.add(file.span(root) if root is not None else Span(-1, -1))
+    return spans
+
+
+def _exported(file: PythonFile) -> set[str]:
+    """The names in ``__all__``."""
+    found = set()
+    for assign in file.nodes(cst.Assign):
+        if any(dotted(each.target) == "__all__" for each in assign.targets) and isinstance(
+            assign.value, cst.List | cst.Tuple
+        ):
+            for element in assign.value.elements:
+                if isinstance(element.value, cst.SimpleString):
+                    found.add(str(element.value.evaluated_value))
+    return found
+
+
+def _is_top(file: PythonFile, statement: cst.CSTNode) -> bool:
+    line = file.parent(statement)
+    return line is not None and file.parent(line) is file.module
+
+
+def _without(
+    file: PythonFile, names: Sequence[cst.ImportAlias], gone: list[cst.ImportAlias]
+) -> tuple[Edit, ...]:
+    """Takes some names out of an import: each with the comma and space behind it, or before."""
+    edits = []
+    kept = [each for each in names if each not in gone]
+    last = kept[-1]
+    for number, alias in enumerate(names):
+        if alias not in gone:
+            continue
+        if number > list(names).index(last):
+            continue
+        edits.append(Edit(file.span(alias).start, file.span(names[number + 1]).start, ()))
+    if last is not names[-1]:
+        edits.append(Edit(_end(file, last), _end(file, names[-1]), ()))
+    return tuple(edits)
+
+
+def _end(file: PythonFile, alias: cst.ImportAlias) -> int:
+    """Where an alias ends, its comma excluded."""
+    node = alias.asname.name if alias.asname is not None else alias.name
+    return file.span(node).end
+
+
+def _removed(file: PythonFile, statement: cst.Import | cst.ImportFrom) -> Edit:
+    """Takes a whole import out, with its line if nothing else is on it."""
+    line = file.parent(statement)
+    block = file.parent(line) if line is not None else None
+    span = file.span(statement)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return file.replace(span, "pass")
+    if isinstance(block, cst.IndentedBlock) and len(block.body) == 1:
+        return file.replace(span, "pass")
+    comment = line.trailing_whitespace.comment
+    if comment is not None and not comment.value.startswith(DIRECTIVES):
+        return file.replace(Span(span.start, file.span(comment).start))
+    start = file.line_start(span.start)
+    following = [each for each in file.line_starts if each > span.end]
+    return Edit(start, following[0] if following else len(file.text), ())
+
+
+def _added(file: PythonFile, missing: list[NewImport], gone: set[int]) -> tuple[Edit, ...]:
+    """Adds imports: to a from-import of the same module, else below the imports at the top."""
+    edits: list[Edit] = []
+    lines = [each for each in missing if not _joined(file, each, gone, edits)]
+    if lines:
+        text = "".join(each.statement() + file.newline for each in lines)
+        edits.append(_insertion(file, text))
+    return tuple(edits)
+
+
+def _joined(file: PythonFile, wanted: NewImport, gone: set[int], edits: list[Edit]) -> bool:
+    for line in file.module.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if (
+                not wanted.name
+                or not isinstance(small, cst.ImportFrom)
+                or isinstance(small.names, cst.ImportStar)
+                or id(small) in gone
+                or file.resolver.imported_module(small) != wanted.module
+            ):
+                continue
+            last = small.names[-1]
+            start = file.span(last).start
+            before = file.text[file.line_start(start) : start]
+            alias = f" as {wanted.alias}" if wanted.alias else ""
+            own_line = small.lpar is not None and not before.strip()
+            gap = file.newline + before if own_line else " "
+            edits.append(file.insert(_end(file, last), f",{gap}{wanted.name}{alias}"))
+            return True
+    return False
+
+
+def _is_docstring(line: cst.SimpleStatementLine) -> bool:
+    first = line.body[0]
+    return isinstance(first, cst.Expr) and isinstance(
+        first.value, cst.SimpleString | cst.ConcatenatedString
+    )
+
+
+def _insertion(file: PythonFile, text: str) -> Edit:
+    """New import lines below the imports that the module starts with."""
+    last: cst.CSTNode | None = None
+    first_other: cst.CSTNode | None = None
+    for number, line in enumerate(file.module.body):
+        if isinstance(line, cst.SimpleStatementLine):
+            if any(isinstance(each, cst.Import | cst.ImportFrom) for each in line.body):
+                last = line
+                continue
+            if number == 0 and _is_docstring(line):
+                continue
+        first_other = line
+        break
+    if last is not None:
+        end = file.span(last).end
+        following = [each for each in file.line_starts if each > end]
+        if following:
+            return file.insert(following[0], text)
+        return file.insert(len(file.text), file.newline + text.removesuffix(file.newline))
+    if first_other is not None:
+        at = file.line_start(file.statement_start(file.span(first_other).start))
+        return file.insert(at, text + file.newline)
+    return file.insert(len(file.text), text)
