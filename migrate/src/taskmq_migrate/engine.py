@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .document import Document
 from .editing import EditTree
 from .facts import Facts
-from .imports import import_edits
+from .imports import change_imports
 from .markers import clean, is_marked, marker_edit
 from .model import Action, Kind, NewImport, Safety, Site, Span, Status
 from .problems import Unreadable
@@ -130,8 +130,7 @@ def _round(file: Document, rules: Sequence[AnyRule], unsafe: bool) -> _Step:
             elif not step.tree:
                 raise Unreadable(f"{rule.id} contradicts itself: please report this")
     if isinstance(file, PythonFile) and (wanted or released):
-        for group in import_edits(file, wanted, released):
-            step.tree.add(group)
+        change_imports(file, wanted, released, step.tree.add)
     return step
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import libcst as cst
 from libcst import metadata
@@ -11,35 +11,54 @@ from .model import Edit, NewImport, Span
 from .names import dotted, root_name
 from .pythonfile import PythonFile
 
-__all__ = ["import_edits"]
+__all__ = ["change_imports"]
 
 DIRECTIVES = ("# noqa", "# type:", "# pylint:", "# isort:", "# pyright:")
 
 
-def import_edits(
-    file: PythonFile, wanted: Iterable[NewImport], released: Iterable[Span]
-) -> list[tuple[Edit, ...]]:
-    """Groups of edits: each group is made whole or not at all; the first adds the imports."""
+def change_imports(
+    file: PythonFile,
+    wanted: Iterable[NewImport],
+    released: Iterable[Span],
+    accept: Callable[[tuple[Edit, ...]], bool],
+) -> None:
+    """Take out what has no other use, and put in what is missing.
+
+    ``accept`` takes a group of edits whole, or refuses it because it contradicts others.
+    """
     missing = sorted({each for each in wanted if not _is_there(file, each)})
     gone = _unused(file, set(released))
-    removals: list[tuple[Edit, ...]] = []
-    placed = False
+    placed = not missing
     for statement, aliases in gone:
         names = statement.names
         if isinstance(names, cst.ImportStar):
             continue
         if len(aliases) < len(names):
-            removals.append(_without(file, names, aliases))
-        elif missing and not placed and _is_top(file, statement):
-            # The new import takes the place of the old one.
-            text = file.newline.join(each.statement() for each in missing)
-            removals.append((file.swap(statement, text),))
-            placed = True
+            accept(_without(file, names, aliases))
+            continue
+        if not placed and _is_top(file, statement):
+            # The new imports take the place of the old one.
+            text = file.newline.join(_statements(missing))
+            placed = accept((file.swap(statement, text),))
+            if placed:
+                continue
+        accept((_removed(file, statement),))
+    if not placed:
+        accept(_added(file, missing, {id(each) for each, _ in gone}))
+
+
+def _statements(missing: Iterable[NewImport]) -> list[str]:
+    """Import statements, those of one module joined."""
+    lines: list[str] = []
+    last = ""
+    for each in missing:
+        plain = bool(each.name) and not each.alias
+        if plain and each.module == last:
+            lines[-1] += f", {each.name}"
         else:
-            removals.append((_removed(file, statement),))
-    if missing and not placed:
-        return [_added(file, missing, {id(each) for each, _ in gone}), *removals]
-    return removals
+            lines.append(each.statement())
+        last = each.module if plain else ""
+    return lines
 
 
 def _is_there(file: PythonFile, wanted: NewImport) -> bool:
@@ -160,7 +179,7 @@ def _added(file: PythonFile, missing: list[NewImport], gone: set[int]) -> tuple[
     edits: list[Edit] = []
     lines = [each for each in missing if not _joined(file, each, gone, edits)]
     if lines:
-        text = "".join(each.statement() + file.newline for each in lines)
+        text = "".join(each + file.newline for each in _statements(lines))
         edits.append(_insertion(file, text))
     return tuple(edits)
 

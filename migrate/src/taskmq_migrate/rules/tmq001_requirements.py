@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Site, Span, Target
+from taskmq_migrate.model import Example, Kind, Page, Site, Target
+from taskmq_migrate.requirementlists import lines
 from taskmq_migrate.rule import TextRule
 
 __all__ = ["RULE"]
 
-COMMENT = re.compile(r"(?:^|\s+)#.*$")
 DIRECT = re.compile(
-    r"(?i)^(?:-e\s+|--editable[ =])?.*(?:\bcelery\s*@|[/#&]egg=celery\b|/celery\.git)"
+    r"(?i)^(?:-e\s+|--editable[ =])?.*(?:\bcelery(?:\[.*\])?\s*@|[/#&]egg=celery\b|/celery\.git)"
 )
+BY_HAND = f"an address or hashes pin Celery itself: require {SHIM}{SHIM_VERSIONS} by hand"
 
 
 class Requirements(TextRule):
@@ -28,7 +29,7 @@ class Requirements(TextRule):
         why="The shim is installed instead of Celery, never beside it. Extras and environment "
         "markers stay; the version becomes that of the shim.",
         risk="None in the file. Packages that require the distribution celery themselves, such as "
-        "flower, bring the real Celery back unless the provider is installed too.",
+        "flower, bring the real Celery back unless the provider is installed too: see TMQ008.",
         examples=(
             Example(
                 "requirements/base.txt",
@@ -38,28 +39,20 @@ class Requirements(TextRule):
             Example(
                 "requirements.txt",
                 before="celery @ https://example.org/celery-5.3.6.tar.gz\n",
-                after="# TODO(taskmq-migrate TMQ001): an address or hashes pin Celery itself: "
-                f"require {SHIM}{SHIM_VERSIONS} by hand\n"
+                after=f"# TODO(taskmq-migrate TMQ001): {BY_HAND}\n"
                 "celery @ https://example.org/celery-5.3.6.tar.gz\n",
             ),
         ),
     )
 
     def sites(self, file: Document) -> Iterator[Site]:
-        for line in file.lines():
-            text = file.source(line)
-            body = COMMENT.sub("", text)
-            requirement = body.strip()
-            start = line.start + len(body) - len(body.lstrip())
-            span = Span(start, start + len(requirement))
+        for requirement, span in lines(file):
             celery = find_celery(requirement)
             if celery is not None:
-                yield file.convert(
-                    span, f"{requirement} becomes {SHIM}", file.replace(span, celery.as_shim())
-                )
+                edit = file.replace(span, celery.as_shim())
+                yield file.convert(span, f"{requirement} becomes {SHIM}", edit)
             elif self._pins(requirement):
-                why = f"an address or hashes pin Celery itself: require {SHIM}{SHIM_VERSIONS}"
-                yield file.mark(span, f"{why} by hand")
+                yield file.mark(span, BY_HAND)
 
     def _pins(self, requirement: str) -> bool:
         bare = re.split(r"\s+--hash|\s*\\$", requirement)[0]

@@ -1,15 +1,15 @@
-"""``celery`` in pyproject.toml: PEP 621, dependency groups, Poetry, PDM, uv; and in a Pipfile."""
+"""``celery`` in the requirement lists of pyproject.toml: PEP 621, groups, PDM, uv, Hatch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import tomlkit
-from tomlkit.items import Array, Item, String
+from tomlkit.items import String
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.model import Example, Page, Site, Span, Target
+from taskmq_migrate.requirementlists import arrays
 from taskmq_migrate.rule import TomlRule
 from taskmq_migrate.tomlfile import TomlFile
 
@@ -18,13 +18,13 @@ __all__ = ["RULE"]
 
 class Pyproject(TomlRule):
     id = "TMQ002"
-    title = "celery in pyproject.toml becomes taskmq-celery"
+    title = "celery in the lists of pyproject.toml becomes taskmq-celery"
     targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
     page = Page(
         why="The shim is installed instead of Celery, never beside it. Lists of requirements are "
         "rewritten wherever build tools keep them: project.dependencies and its optional ones, "
-        "dependency-groups, and the tables of uv and PDM.",
+        "dependency-groups, and the tables of uv, PDM and Hatch.",
         risk="Lock files are not touched: lock again afterwards.",
         examples=(
             Example(
@@ -38,33 +38,16 @@ class Pyproject(TomlRule):
     )
 
     def sites(self, file: TomlFile) -> Iterator[Site]:
-        edits = file.changed(lambda data: self._change(data))
-        for edit in edits:
+        for edit in file.changed(self._change):
             yield file.convert(Span(edit.start, edit.end), f"celery becomes {SHIM}", edit)
 
     def _change(self, data: tomlkit.TOMLDocument) -> None:
-        for array in _arrays(data):
+        for array in arrays(data):
             for number, item in enumerate(array):
                 if isinstance(item, String) and (celery := find_celery(str(item))) is not None:
-                    array[number] = celery.as_shim()
-
-
-def _arrays(data: Any) -> Iterator[Array]:
-    """Every list of requirements that a tool reads."""
-    project = data.get("project", {})
-    groups = [project.get("dependencies"), *project.get("optional-dependencies", {}).values()]
-    groups += [*data.get("dependency-groups", {}).values()]
-    tool = data.get("tool", {})
-    uv = tool.get("uv", {})
-    groups += [
-        uv.get(each)
-        for each in ("dev-dependencies", "constraint-dependencies", "override-dependencies")
-    ]
-    groups += [*tool.get("pdm", {}).get("dev-dependencies", {}).values()]
-    groups += [data.get("build-system", {}).get("requires")]
-    for each in groups:
-        if isinstance(each, Array) and isinstance(each, Item):
-            yield each
+                    text = celery.as_shim()
+                    literal = item.as_string().startswith("'") and "'" not in text
+                    array[number] = tomlkit.string(text, literal=literal)
 
 
 RULE = Pyproject()
