@@ -104,7 +104,6 @@ _OTHER_BACKENDS = (
 )
 _LATER = {
     "beat_": "there is no beat yet",
-    "event_": "events are not supported yet",
 }
 _HERE = frozenset({"beat_cron_starting_deadline", "beat_schedule"})
 
@@ -159,8 +158,6 @@ NOT_USED: Mapping[str, str] = {
     "task_default_rate_limit": "rate limits are not supported yet",
     "task_soft_time_limit": _CHILD,
     "task_time_limit": _CHILD,
-    "task_send_sent_event": "events are not supported yet",
-    "worker_send_task_events": "events are not supported yet",
     "worker_agent": "there are no agents",
     "worker_autoscaler": _POOL,
     "worker_consumer": "the engine takes the jobs",

@@ -19,7 +19,7 @@ from kombu.exceptions import EncodeError, OperationalError
 from kombu.serialization import registry
 
 import taskmq
-from taskmq import current_task, errors
+from taskmq import JobState, current_task, errors
 from taskmq.codec import Payload
 
 from .codec import JsonCodec, Kept, KombuCodec
@@ -50,11 +50,13 @@ class CeleryJob(taskmq.Task[..., Any]):
         self.name = name
         super().__init__()
         self._celery_app = app
+        self._late: set[str] = set()
 
     def run(self, /, *args: Any, **kwargs: Any) -> Any:
         ctx = current_task()
         wait = waits_longer(ctx)
         if wait is None:
+            self._late.add(ctx.id)
             raise errors.JobCancelled("expired")
         if wait > 0:
             raise errors.ReleaseJob("countdown", delay=wait)
@@ -68,6 +70,23 @@ class CeleryJob(taskmq.Task[..., Any]):
                 "Hard time limit (%ss) exceeded for %s[%s]", f"{error.seconds:g}", self.name, ctx.id
             )
             self._tell_backend(ctx.id, TimeLimitExceeded(error.seconds))
+            eventer = self._eventer(ctx)
+            if eventer is not None:
+                eventer.failed(ctx.id, TimeLimitExceeded(error.seconds))
+
+    def after_return(self, ctx: taskmq.TaskContext, state: JobState) -> None:
+        if state is JobState.REVOKED:  # it was ended from outside, or came too late
+            eventer = self._eventer(ctx)
+            if eventer is not None:
+                late = ctx.id in self._late
+                eventer.revoked(ctx.id, terminated=not late, expired=late)
+            self._late.discard(ctx.id)
+
+    def _eventer(self, ctx: taskmq.TaskContext) -> Any:
+        """What tells of this task's runs, if anybody wants to hear of them."""
+        eventer = self._celery_app._eventers.get(ctx.worker)
+        wanted = eventer is not None and eventer.tells_of(self._celery_app._tasks.get(self.name))
+        return eventer if wanted else None
 
     def _tell_backend(self, task_id: str, error: BaseException) -> None:
         backend = self._celery_app.backend

@@ -76,6 +76,10 @@ class Inspection:
         mine = [each for each in records if each is not None and each.queue in self._worker.queues]
         return [job for each in mine if (job := self._waiting(each)) is not None]
 
+    def load(self) -> tuple[int, int]:
+        """How many tasks run, and how many have run since it was started."""
+        return len(self._worker.running()), self._worker.processed()
+
     def grow(self, slots: int) -> None:
         """Have more slots, or (below 0) less. Raises ``ValueError`` with the reason why not."""
         try:

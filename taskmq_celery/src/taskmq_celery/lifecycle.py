@@ -59,7 +59,13 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
     trace = celery_task.__trace__ or _tracer(celery_task, ctx.worker)
     request = request_dict(ctx)
     request[CHECK_RESULT] = _result_check(ctx)
-    answer = trace(request["id"], list(args), kwargs, request)
+    eventer = celery_task.app._eventers.get(ctx.worker)
+    if eventer is None or not eventer.tells_of(celery_task):
+        answer = trace(request["id"], list(args), kwargs, request)
+    else:
+        eventer.tell("task-started", uuid=request["id"])
+        answer = trace(request["id"], list(args), kwargs, request)
+        eventer.ended(request["id"], answer)
     outcome = answer.info
     if outcome is None:
         if answer.runtime is None:  # something around the body failed

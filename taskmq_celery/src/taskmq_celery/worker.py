@@ -83,6 +83,9 @@ class WorkerObserver(Protocol):
     def on_received(self, jobs: Sequence[Received]) -> None:
         """These have arrived, in the order in which they will start."""
 
+    def on_dropped(self, task_id: str, task: str, reason: str) -> None:
+        """It is over without a run that could tell: ``expired``, ``revoked``, ``worker_lost``…"""
+
     def on_stopped(self) -> None:
         """Nothing runs any more."""
 
@@ -183,6 +186,8 @@ class _Hook(WorkerHook):
 
     def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
         tell_backend(self._celery_app, [each.job_id for each in dropped])
+        for each in dropped:
+            self._observer.on_dropped(each.job_id, each.task, each.reason)
 
     def on_stop(self, worker: Worker, report: WorkerReport) -> None:
         self._observer.on_stopped()

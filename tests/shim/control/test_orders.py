@@ -41,8 +41,6 @@ def panel() -> Iterator[None]:
         ("autoscale", {"max": 3, "min": 1}, "--autoscale"),
         ("pool_restart", {}, "SIGHUP"),
         ("pool_grow", {"n": 1}, "only 'processes' can change them"),
-        ("enable_events", {}, "no events"),
-        ("heartbeat", {}, "no events"),
         ("election", {"id": "1", "topic": "task"}, "choose nobody"),
     ],
 )

@@ -122,6 +122,7 @@ class Celery(Configured, Connected):
         self._discoveries: list[Callable[[], None]] = []
         self._tasks = self._registry(tasks)
         self._engine: Any = None
+        self._eventers: dict[str, Any] = {}  # what tells of the tasks of a worker, by its name
         self._timezone: datetime.tzinfo | None = None
         self._pool = None
         self._backend: Any = None

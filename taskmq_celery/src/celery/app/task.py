@@ -274,9 +274,13 @@ class Task:
     ) -> None:
         """Send an event about the task that runs: ``self.send_event("task-progress", percent=30)``.
 
-        Raises what the broker's driver does.
+        In a worker nobody waits for the broker, and nothing is raised.
         """
         request = self.request
+        eventer = self.app._eventers.get(request.hostname)
+        if eventer is not None:
+            eventer.tell(type_, uuid=request.id, **fields)
+            return
         policy = self.app.conf.task_publish_retry_policy if retry_policy is None else retry_policy
         with self.app.events.default_dispatcher(hostname=request.hostname) as dispatcher:
             dispatcher.send(type_, uuid=request.id, retry=retry, retry_policy=policy, **fields)

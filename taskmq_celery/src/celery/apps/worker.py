@@ -158,7 +158,6 @@ NO_MEANING = {
     "pool_start_method": "children are always forked",
     "soft_time_limit": LIMIT_OPTION,
     "statedb": "revoked tasks are kept in the store",
-    "task_events": "events are not sent yet",
     "time_limit": LIMIT_OPTION,
 }
 """What this version accepts for the sake of existing command lines."""

@@ -100,7 +100,13 @@ UNUSED = "Accepted; has no meaning in this version."
     help="How many tasks run at once: by default, and with 'auto', one for each CPU.",
 )
 @option("-P", "--pool", group=POOL, type=WorkersPool(), help="How tasks run at once.")
-@option(*("-E", "--task-events", "--events"), group=POOL, is_flag=True, default=None, help=UNUSED)
+@option(
+    *("-E", "--task-events", "--events"),
+    group=POOL,
+    is_flag=True,
+    default=None,
+    help="Tell monitors what becomes of tasks.",
+)
 @option("--time-limit", group=POOL, type=float, help=UNUSED)
 @option("--soft-time-limit", group=POOL, type=float, help=UNUSED)
 @option("--max-tasks-per-child", group=POOL, type=int, help="Replace a child after so many tasks.")
@@ -119,8 +125,8 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("-I", "--include", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Import these modules.")
 @option("--without-gossip", group=FEATURES, is_flag=True, help=UNUSED)
 @option("--without-mingle", group=FEATURES, is_flag=True, help=UNUSED)
-@option("--without-heartbeat", group=FEATURES, is_flag=True, help=UNUSED)
-@option("--heartbeat-interval", group=FEATURES, type=int, help=UNUSED)
+@option("--without-heartbeat", group=FEATURES, is_flag=True, help="Do not say that it lives.")
+@option("--heartbeat-interval", group=FEATURES, type=int, help="Say so every so many seconds: 2.")
 @option("--autoscale", group=FEATURES, type=AUTOSCALE, help="Most and least children, by the load.")
 @option("-B", "--beat", group=BEAT, is_flag=True, help="Refused: not part of this version yet.")
 @option("-s", "--schedule-filename", "--schedule", group=BEAT, help=UNUSED)

@@ -49,13 +49,11 @@ class Polaroid:
         timer: Any = None,
         app: Any = None,
     ) -> None:
-        self.app = app_or_default(app)
-        self.state = state
-        self.freq = freq
-        self.cleanup_freq = cleanup_freq
+        self.state, self.app = state, app_or_default(app)
         self.timer = timer or self.timer or Timer()
-        self.logger = logger
+        self.freq, self.cleanup_freq = freq, cleanup_freq
         self.maxrate = maxrate and TokenBucket(rate(maxrate))
+        self.logger = logger
 
     def install(self) -> None:
         """Start to look."""

@@ -97,6 +97,11 @@ class Worker(_Compared):
     )
     heartbeat_max = 4
     expire_window = HEARTBEAT_EXPIRE_WINDOW
+    hostname: str | None
+    pid: int | None
+    freq: float
+    heartbeats: list[float]
+    clock: int
 
     def __init__(
         self,
@@ -112,17 +117,9 @@ class Worker(_Compared):
         sw_ver: str | None = None,
         sw_sys: str | None = None,
     ) -> None:
-        self.hostname = hostname
-        self.pid = pid
-        self.freq = freq
-        self.heartbeats = [] if heartbeats is None else heartbeats
-        self.clock = clock or 0
-        self.active = active
-        self.processed = processed
-        self.loadavg = loadavg
-        self.sw_ident = sw_ident
-        self.sw_ver = sw_ver
-        self.sw_sys = sw_sys
+        said = (freq, [] if heartbeats is None else heartbeats, clock or 0, active, processed)
+        system = (loadavg, sw_ident, sw_ver, sw_sys)
+        vars(self).update(zip(self._fields, (hostname, pid, *said, *system), strict=True))
 
     def event(
         self,

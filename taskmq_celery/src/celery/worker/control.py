@@ -80,7 +80,7 @@ TIMER_PRIORITY = 6
 TASK_INFO = ("exchange", "routing_key", "rate_limit")
 
 QUEUES_STAY = "a worker cannot change its queues while it runs"
-NO_EVENTS = "this worker sends no events"
+NO_EVENTS = "events are unavailable: the broker of this worker carries none"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -412,20 +412,37 @@ def election(state: Any, id: str, topic: str, action: Any = None, **_: Any) -> d
 
 @control_command()
 def enable_events(state: Any, **_: Any) -> dict[str, Any]:
-    """Send events."""
-    return nok(NO_EVENTS)
+    """Tell of tasks from now on."""
+    dispatcher = state.consumer.event_dispatcher
+    if dispatcher is None:
+        return nok(NO_EVENTS)
+    if not dispatcher.groups or "task" in dispatcher.groups:
+        return ok("task events already enabled")
+    dispatcher.groups.add("task")
+    logger.info("Events of group {task} enabled by remote.")
+    return ok("task events enabled")
 
 
 @control_command()
 def disable_events(state: Any, **_: Any) -> dict[str, Any]:
-    """Send no events."""
-    return ok("task events already disabled")
+    """Tell of tasks no more."""
+    dispatcher = state.consumer.event_dispatcher
+    if dispatcher is None:
+        return nok(NO_EVENTS)
+    if "task" not in dispatcher.groups:
+        return ok("task events already disabled")
+    dispatcher.groups.discard("task")
+    logger.info("Events of group {task} disabled by remote.")
+    return ok("task events disabled")
 
 
 @control_command()
-def heartbeat(state: Any, **_: Any) -> dict[str, Any]:
-    """Send the event that says it lives."""
-    return nok(NO_EVENTS)
+def heartbeat(state: Any, **_: Any) -> None:
+    """Say at once that the worker lives: by an event, not by an answer."""
+    logger.debug("Heartbeat requested by remote.")
+    dispatcher = state.consumer.event_dispatcher
+    if dispatcher is not None:
+        dispatcher.send("worker-heartbeat", freq=5, **worker_state.SOFTWARE_INFO)
 
 
 @control_command(args=[("n", int)], signature="[N=1]")

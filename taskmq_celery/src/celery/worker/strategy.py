@@ -34,6 +34,7 @@ def is_heard() -> bool:
 
 def announce(consumer: Any, jobs: Sequence[Any]) -> None:
     """Log and signal jobs that have just arrived (each a `taskmq_celery.worker.Received`)."""
+    events = consumer.controller.events
     for job in jobs:
         task = consumer.app.tasks.get(job.name)
         if task is None:
@@ -41,6 +42,8 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
             continue
         if signals.task_received.receivers:
             signals.task_received.send(sender=consumer, request=request_of(consumer, job, task))
+        if events.tells_of(task):
+            events.tell("task-received", **_event_fields(job))
         if logger.isEnabledFor(logging.INFO):
             fields = {"id": job.id, "name": job.name, "eta": job.eta, **_texts(job)}
             logger.info(trace.LOG_RECEIVED, fields, extra={"data": fields})
@@ -57,9 +60,16 @@ def _texts(job: Any) -> dict[str, str]:
         except Exception:  # they cannot be read: whoever runs the job will say so
             return {"args": "?", "kwargs": "?"}
     return {
-        "args": shown[0] or saferepr(arguments[0]),
+        "args": shown[0] or saferepr(tuple(arguments[0])),
         "kwargs": shown[1] or saferepr(arguments[1]),
     }
+
+
+def _event_fields(job: Any) -> dict[str, Any]:
+    request = job.request
+    names = ("root_id", "parent_id", "retries", "eta", "expires")
+    known = {name: request.get(name) for name in names}
+    return {"uuid": job.id, "name": job.name, **_texts(job), **known}
 
 
 def request_of(consumer: Any, job: Any, task: Any) -> Any:

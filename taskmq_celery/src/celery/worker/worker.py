@@ -26,6 +26,7 @@ from taskmq_celery.worker import EngineWorker, WorkerPlan
 
 from . import state, strategy
 from .consumer import Consumer
+from .events import WorkerEvents
 from .pidbox import Pidbox
 
 __all__ = ("WorkController",)
@@ -126,6 +127,7 @@ class WorkController:
         self.setup_queues(str_to_list(queues or ()), str_to_list(exclude_queues or ()))
         self.setup_includes(str_to_list(include or ()))
         self.pool = self.pool_cls(self.concurrency, app=self.app)
+        self.events = WorkerEvents(self)
         self.consumer = Consumer(self)
         self.on_init_blueprint()
 
@@ -176,11 +178,13 @@ class WorkController:
         self.state_name = "running"
         if self.pool_cls.own_process:
             signals.worker_process_init.send(sender=self.hostname)
+        self.events.prepare()
         try:
             if not self._stopping:  # a signal may have come before the engine was there
                 self._engine.run()
         finally:
             self._pidbox.join()
+            self.events.stop()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
                     sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
@@ -317,19 +321,27 @@ class _Observer:
     def on_ready(self) -> None:
         controller = self._controller
         controller.listen()
+        controller.events.start()
         if controller.consumer is not None:
             signals.worker_ready.send(sender=controller.consumer)
             controller.on_consumer_ready(controller.consumer)
 
     @property
     def wants_received(self) -> bool:
-        return strategy.is_heard()
+        return strategy.is_heard() or self._controller.events.tells_of_tasks
 
     def on_child_start(self) -> None:
+        self._controller.events.start_child()
         process_initializer(self._controller.app, self._controller.hostname)
 
     def on_child_stop(self) -> None:
         process_destructor(os.getpid(), EX_OK)
+        self._controller.events.stop_child()
+
+    def on_dropped(self, task_id: str, task: str, reason: str) -> None:
+        events = self._controller.events
+        if events.tells_of(self._controller.app.tasks.get(task)):
+            events.dropped(task_id, reason)
 
     def on_received(self, jobs: Sequence[Received]) -> None:
         strategy.announce(self._controller.consumer, jobs)

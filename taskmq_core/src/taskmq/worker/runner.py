@@ -163,6 +163,11 @@ class Worker:
         session = self._session
         return [] if session is None else session.running()
 
+    def processed(self) -> int:
+        """How many jobs have run in it since it was started, however they ended. Like `running`."""
+        session = self._session
+        return 0 if session is None else session.fetcher.tally.processed
+
     def children(self) -> tuple[int, ...]:
         """Ids of the processes that run its jobs, if those are not its own. Like `running`."""
         session = self._session

@@ -19,6 +19,7 @@ class Consumer:
         self.app = controller.app
         self.hostname: str = controller.hostname
         self.pool = controller.pool
+        self.event_dispatcher = controller.events.dispatcher
 
     @property
     def task_buckets(self) -> dict[str, None]:
