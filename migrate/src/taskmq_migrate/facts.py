@@ -65,7 +65,9 @@ class ModuleFacts:
     path: str
     module: str
     bindings: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names at the top level that stand for another: imports and plain aliases."""
+    """Names at the top level that imports bind."""
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names at the top level that are another name's value."""
     stars: tuple[str, ...] = ()
     """Modules whose names are all imported."""
     results: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -76,6 +78,8 @@ class ModuleFacts:
     """Functions and the full names of their decorators."""
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Classes and the full names of their bases."""
+    attributes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Classes and the names that their bodies bind."""
     configuration: tuple[ConfigSource, ...] = ()
     django_settings: tuple[str, ...] = ()
     """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
@@ -115,7 +119,11 @@ class Facts:
         """What a name stands for in the end, through re-exports and aliases of the project."""
         return self._follow(name, near, STEPS)
 
-    def _follow(self, name: str, near: str, steps: int) -> str:
+    def defined_as(self, name: str, near: str = "") -> str:
+        """Where a name is bound to a value: through imports of the project, not through aliases."""
+        return self._follow(name, near, STEPS, aliases=False)
+
+    def _follow(self, name: str, near: str, steps: int, *, aliases: bool = True) -> str:
         if not steps:
             return name
         found = self._locate(name, near)
@@ -123,8 +131,10 @@ class Facts:
             return name
         module, inner, rest = found
         targets = module.bindings.get(inner, ())
+        if aliases:
+            targets += module.aliases.get(inner, ())
         if len(targets) == 1:
-            return self._follow(targets[0] + rest, module.path, steps - 1)
+            return self._follow(targets[0] + rest, module.path, steps - 1, aliases=aliases)
         if targets:
             # An import with a fallback: what comes from elsewhere goes before what is made here.
             foreign = [each for each in targets if self._locate(each, module.path) is None]
@@ -133,8 +143,9 @@ class Facts:
             return name
         if inner not in module.names:
             for star in module.stars:
-                followed = self._follow(f"{star}.{inner}{rest}", module.path, steps - 1)
-                if followed != f"{star}.{inner}{rest}" or self._defines(star, inner, module.path):
+                starred = f"{star}.{inner}{rest}"
+                followed = self._follow(starred, module.path, steps - 1, aliases=aliases)
+                if followed != starred or self._defines(star, inner, module.path):
                     return followed
         return f"{module.module}.{inner}{rest}"
 

@@ -24,10 +24,12 @@ class _Gatherer:
     def __init__(self, file: PythonFile) -> None:
         self.file = file
         self.bindings: dict[str, tuple[str, ...]] = {}
+        self.aliases: dict[str, tuple[str, ...]] = {}
         self.results: dict[str, tuple[str, ...]] = {}
         self.factories: dict[str, tuple[str, ...]] = {}
         self.decorated: dict[str, tuple[str, ...]] = {}
         self.classes: dict[str, tuple[str, ...]] = {}
+        self.attributes: dict[str, tuple[str, ...]] = {}
         self.names: set[str] = set()
 
     def facts(self) -> ModuleFacts:
@@ -37,11 +39,13 @@ class _Gatherer:
             path=self.file.path,
             module=self.file.resolver.module,
             bindings=self.bindings,
+            aliases=self.aliases,
             stars=self.file.stars,
             results=self.results,
             factories=self.factories,
             decorated=self.decorated,
             classes=self.classes,
+            attributes=self.attributes,
             configuration=tuple(self._configuration()),
             django_settings=tuple(self._django_settings()),
             names=frozenset(self.names),
@@ -65,6 +69,7 @@ class _Gatherer:
             self.classes[node.name.value] = tuple(
                 name for each in node.bases for name in self._full(each.value)
             )
+            self.attributes[node.name.value] = tuple(_bound(node))
         elif isinstance(node, cst.Assign):
             for target in node.targets:
                 self._assignment(target.target, node.value)
@@ -103,7 +108,7 @@ class _Gatherer:
         elif isinstance(value, cst.Name | cst.Attribute):
             full = self._full(value)
             if len(full) == 1 and not full[0].startswith("builtins."):
-                self.bindings[name] = (*self.bindings.get(name, ()), *full)
+                self.aliases[name] = (*self.aliases.get(name, ()), *full)
 
     def _returned(self, function: cst.FunctionDef) -> tuple[str, ...]:
         """Whose results a function returns: by its annotation, or by what its returns name."""
@@ -183,6 +188,18 @@ class _Gatherer:
                 value = literal_text(assign.value)
                 if key == "DJANGO_SETTINGS_MODULE" and value:
                     yield value
+
+
+def _bound(node: cst.ClassDef) -> Iterable[str]:
+    """The names that assignments in the body of a class bind."""
+    for statement in _flat(node.body.body):
+        if isinstance(statement, cst.Assign):
+            targets = [each.target for each in statement.targets]
+        elif isinstance(statement, cst.AnnAssign):
+            targets = [statement.target]
+        else:
+            continue
+        yield from (each.value for each in targets if isinstance(each, cst.Name))
 
 
 def _flat(body: Iterable[cst.CSTNode]) -> Iterable[cst.CSTNode]:
