@@ -270,7 +270,7 @@ def test_sentinel_failover_under_a_job_in_flight(
     it has not is what asynchronous replication can lose, so that nothing is submitted just then."""
     require_server(services.Redis.program)
     with ExitStack() as stack:
-        group = stack.enter_context(services.SentinelSet(DURABLE))
+        group = stack.enter_context(services.SentinelSet(DURABLE, down_after=1.0))
         proxy = stack.enter_context(services.Proxy(group.servers[0]))  # in nobody's way
         ground = Ground(group.master, proxy, group.url)
         crew = Crew(tmp_path, group.url)

@@ -42,10 +42,8 @@ def test_sentinels_name_the_server_also_after_a_failover(start_service: Start) -
     store.enqueue([job() for _ in range(3)])
     (held,) = store.exchange((), wanted()).deliveries
     assert _wakes(store)
-    master, replica = group.master, group.replica
-    master.cli("WAIT", 1, 10_000)  # what a replica does not have yet, a failover loses
-    master.kill()
-    group.wait_for_master(replica)
+    group.master.cli("WAIT", 1, 10_000)  # what a replica does not have yet, a failover loses
+    group.lose_master()
     eventually(lambda: _settles(store, held), "the new master takes the settlement")
     assert len(store.exchange((), wanted(10)).deliveries) == 2
     assert _wakes(store)

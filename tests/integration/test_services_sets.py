@@ -7,7 +7,7 @@ from tests.servers import StartService
 
 
 def test_sentinels_name_the_replica_when_the_master_dies(start_service: StartService) -> None:
-    redis = start_service(services.SentinelSet, password="pw")  # noqa: S106  # of a test's server
+    redis = start_service(services.SentinelSet, password="pw", down_after=1.0)  # noqa: S106  # of a test's server
     master, replica = redis.master, redis.replica
     master.cli("SET", "key", "value")
     assert master.cli("WAIT", 1, 5000) == "1"

@@ -10,7 +10,7 @@ from .group import Group, wait_until
 from .home import Home
 from .programs import find_program
 from .redis import Redis
-from .service import HOST
+from .service import HOST, ServiceError
 
 SERVICE_NAME = "mymaster"
 SENTINELS = 3
@@ -57,7 +57,9 @@ class Sentinel(Redis):
 class SentinelSet(Group):
     """Redis under sentinels: `servers` are the two redis-servers, `sentinels` the three sentinels.
 
-    `options` and `password` are those of both servers.
+    `options` and `password` are those of both servers. A master is taken for dead when it has been
+    silent for `down_after` seconds: more than a busy machine makes of one that lives, so that none
+    is replaced unasked. Who wants the sentinels to find out by themselves says less.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class SentinelSet(Group):
         options: Mapping[str, str | int] | None = None,
         *,
         password: str | None = None,
-        down_after: float = 1.0,
+        down_after: float = 60.0,
     ) -> None:
         find_program(Redis.program)
         home = Home()
@@ -123,9 +125,28 @@ class SentinelSet(Group):
         connected to it write there is lost.
         """
         after = self.replica
-        self.sentinels[0].cli("SENTINEL", "FAILOVER", SERVICE_NAME)
+        self._ask_for_failover()
         self.wait_for_master(after)
         return after
+
+    def lose_master(self) -> Redis:
+        """Kill the master, and have the sentinels promote the replica at once; gives that."""
+        master, after = self.master, self.replica
+        master.kill()
+        self._ask_for_failover()
+        self.wait_for_master(after)
+        return after
+
+    def _ask_for_failover(self) -> None:
+        def is_taken() -> bool:
+            try:
+                self.sentinels[0].cli("SENTINEL", "FAILOVER", SERVICE_NAME)
+            except ServiceError as error:
+                # It has not heard of the replica for a while, or is at it already.
+                return "INPROG" in str(error)
+            return True
+
+        wait_until(is_taken, f"{self.sentinels[0]} begins a failover")
 
     def wait_for_master(self, server: Redis) -> None:
         """Wait until a server is the master and every sentinel says so."""
