@@ -49,6 +49,8 @@ class Suite:
     """Of the environment; ``{redis}`` in one is the URL of a private Redis."""
     pairs: tuple[str, ...] = ()
     """``broker+backend``, the first by default."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What a reader should know of the comparison, by pair; empty for a suite without pairs."""
     seconds: int = DEFAULT_SECONDS
     """A test that takes longer hangs."""
     processes: int = 1

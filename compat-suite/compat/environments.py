@@ -133,7 +133,8 @@ def locked(environment: Environment) -> Iterator[None]:
 
 def pip_install(environment: Environment, arguments: Sequence[str]) -> None:
     command = [str(environment.python), "-m", "pip", "install", "--disable-pip-version-check"]
-    call(environment, [*command, *arguments])
+    # Most of what comes along is never imported: Python compiles the rest when it is.
+    call(environment, [*command, "--no-compile", *arguments])
 
 
 def call(environment: Environment, command: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from .catalog import Catalog
 from .expectations import CLASSES, Expectation, read
 from .places import HTML
 from .records import KINDS, Record, runs_of
-from .report import why_not
+from .report import notes_of, why_not
 from .results import file_of
 from .verdict import UNEXPECTED
 
@@ -40,7 +40,7 @@ def html(records: Sequence[Record], history: Sequence[Mapping[str, Any]], catalo
         celery=f"{sum(each.celery for each in records):,}",
         key=key(),
         overview=overview(records, history, catalog),
-        sections="".join(map(suite_section, records)),
+        sections="".join(suite_section(each, catalog) for each in records),
     )
 
 
@@ -105,7 +105,7 @@ def trend(shares: Sequence[float]) -> str:
     return f'<svg width="{width}" height="{height}"><polyline points="{places}"/></svg>'
 
 
-def suite_section(record: Record) -> str:
+def suite_section(record: Record, catalog: Catalog) -> str:
     reasons = reasons_by_file(record)
     rows = []
     for file, counts in sorted(record.files.items()):
@@ -122,11 +122,13 @@ def suite_section(record: Record) -> str:
     minutes = (
         f"{record.shim_seconds / 60:.0f} min on the shim, {record.celery_seconds / 60:.0f} min"
     )
+    note = dict(notes_of(catalog)).get(record.title, "")
+    files = "1 file" if len(rows) == 1 else f"{len(rows)} files"
     return f"""
 <h2 id="{anchor(record.title)}">{escape(record.title)}</h2>
 <p class="quiet">{record.share:.1%} of what passes on Celery {record.version}. {minutes} on the real
-Celery; {record.flaky} flaky.</p>
-<details{opened}><summary class="quiet">{len(rows)} files</summary>
+Celery; {record.flaky} flaky.{f" {escape(note[0].upper() + note[1:])}." if note else ""}</p>
+<details{opened}><summary class="quiet">{files}</summary>
 <div class="sheet"><table>{head}{"".join(rows)}</table></div></details>
 <details><summary class="quiet">reasons</summary>{told}</details>
 """

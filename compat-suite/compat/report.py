@@ -51,7 +51,17 @@ def suites_table(records: Sequence[Record], catalog: Catalog) -> str:
         cells = " | ".join(f"{number:,}" for number in numbers)
         measured = f"{record.measured_at[:10]}, Celery {record.version}, {record.revision}"
         lines.append(f"| {title} | {cells} | {measured} |")
-    return "\n".join(lines) + "\n"
+    notes = [f"{title}: {note}." for title, note in notes_of(catalog)]
+    return "\n".join(lines) + "\n" + "".join(f"\n{note}\n" for note in notes)
+
+
+def notes_of(catalog: Catalog) -> list[tuple[str, str]]:
+    """What a reader should know of comparisons, by their titles."""
+    return [
+        (f"{suite.name} ({pair})" if pair else suite.name, note)
+        for suite in catalog.suites.values()
+        for pair, note in suite.notes.items()
+    ]
 
 
 def why_not(suite: str, pair: str, catalog: Catalog) -> str:
