@@ -89,6 +89,8 @@ class Worker(WorkController):
             self.emit_banner()
         if not self._custom_logging and self.redirect_stdouts:
             self.app.log.redirect_stdouts(self.redirect_stdouts_level)
+        if self.sizing:
+            logger.info("%s", self.sizing)
         self._tell_differences()
         install_signal_handlers(self)
 

@@ -11,6 +11,7 @@ from click import Context, Parameter
 from dateutil.parser import isoparse
 
 from celery.utils.log import mlevel
+from celery.utils.sysinfo import AUTO_CONCURRENCY
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -139,8 +140,8 @@ class Concurrency(ParamType):
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
         text = str(value).strip().lower()
-        if text == "auto":
-            return 0
+        if text == AUTO_CONCURRENCY:
+            return text
         if not text.isdecimal():
             self.fail(f"must be a non-negative integer or 'auto', got {value!r}", param, ctx)
         return int(text)

@@ -97,7 +97,7 @@ UNUSED = "Accepted; has no meaning in this version."
     group=POOL,
     type=CONCURRENCY,
     metavar="<concurrency>",
-    help="How many tasks run at once: by default, and with 'auto', one for each CPU.",
+    help="How many tasks run at once: one for each CPU; 'auto' heeds a container's quota.",
 )
 @option("-P", "--pool", group=POOL, type=WorkersPool(), help="How tasks run at once.")
 @option(

@@ -19,7 +19,6 @@ from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
 from taskmq_celery.brokers import carries_control
-from taskmq_celery.config import slots
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.received import Received
 from taskmq_celery.worker import EngineWorker, WorkerPlan
@@ -28,6 +27,7 @@ from . import state, strategy
 from .consumer import Consumer
 from .events import WorkerEvents
 from .pidbox import Pidbox
+from .sizing import sized
 
 __all__ = ("WorkController",)
 
@@ -109,9 +109,10 @@ class WorkController:
         either = self.app.either
         self.loglevel = mlevel(loglevel)
         self.logfile = logfile
-        self.concurrency = slots(either("worker_concurrency", concurrency))
         self.task_events: bool = either("worker_send_task_events", task_events)
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
+        wanted = either("worker_concurrency", concurrency)
+        self.concurrency, self.sizing = sized(wanted, self.pool_cls)
         self.prefetch_multiplier = prefetch_multiplier
 
     def setup_instance(
