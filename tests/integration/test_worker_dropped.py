@@ -14,7 +14,7 @@ from taskmq.executor import UNRUNNABLE
 from taskmq.hooks import WorkerHook
 from taskmq.records import Dropped
 from taskmq.testing import FakeClock
-from taskmq.transport import Delivery, Reservation
+from taskmq.transport import Ack, Delivery, Reservation, Settlement
 from taskmq.worker import Worker
 
 DEADLINE = 10.0
@@ -197,3 +197,31 @@ def test_what_is_revoked_during_a_turn_of_the_solo_pool_does_not_start(
     ids = [job.id for job in revoked]
     assert hook.dropped == [Dropped(id, "follower", "default", "revoked") for id in ids]
     assert [event.job_id for event in sink.events if isinstance(event, JobDropped)] == ids
+
+
+def test_a_hook_lets_some_not_start_and_hears_how_the_others_ended(app: App) -> None:
+    class Choosy(WorkerHook):
+        def __init__(self) -> None:
+            self.settled: list[tuple[str, type]] = []
+            self.dropped: list[Dropped] = []
+
+        def on_deliveries(
+            self, worker: Worker, deliveries: Sequence[Delivery]
+        ) -> list[Delivery] | None:
+            return [one for one in deliveries if one.job_id in unwanted] or None
+
+        def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
+            self.settled += [(one.delivery.job_id, type(one)) for one in settlements]
+
+        def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
+            self.dropped += dropped
+
+    ran: list[int] = []
+    jobs = app.task(name="work")(ran.append).submit_many([(number,) for number in range(4)])
+    unwanted = {jobs[0].id, jobs[2].id}
+    hook = Choosy()
+    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    assert ran == [1, 3]
+    assert [job.state for job in jobs] == [JobState.REVOKED, JobState.SUCCEEDED] * 2
+    assert sorted(hook.settled) == sorted((jobs[number].id, Ack) for number in ran)
+    assert {drop.job_id for drop in hook.dropped} == unwanted

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from taskmq import ConfigError
 
+from .behind import local_store
+
 __all__ = ["STORES", "UnsupportedBroker", "broker_url", "carries_control", "connection_url"]
 
 STORES = {
@@ -29,7 +31,7 @@ STORES = {
 """Schemes of broker URLs, and the engine's scheme for each."""
 
 BROKERS = {"amqp": "amqp", "pyamqp": "amqp", "librabbitmq": "amqp", "amqps": "amqps"}
-"""Brokers that only deliver: the URL has to say where the jobs are (``?state=sqlite:///…``)."""
+"""Brokers that only deliver: the jobs are in another place (``?state=sqlite:///…``)."""
 
 RENAMED = {"virtual_host": "db", "health_check_interval": None, "socket_timeout": "timeout"}
 """Options that kombu reads from a Redis URL, and the engine's name for them, if it has one."""
@@ -49,7 +51,7 @@ def broker_url(
     ``options`` is the setting ``broker_transport_options``: the name that sentinels know a server
     by (``master_name``) and where the jobs of a RabbitMQ are (``state``) may be written there.
     ``results`` is the setting ``result_backend``: a store there has these jobs, too, if no other is
-    named.
+    named. Without one they are in a file (`taskmq_celery.behind`).
     """
     url = url or "amqp://"
     if isinstance(url, (list, tuple)):
@@ -118,7 +120,9 @@ def _store_of_results(results: Any) -> str | None:
     if not isinstance(results, str):
         return None
     url = results.removeprefix("db+")
-    scheme = url.partition("://")[0]
+    scheme, _, place = url.partition("://")
+    if place in ("", "/", "/:memory:") and "sqlite" in scheme:
+        return None
     known = url if scheme in STORES else f"sqla+{url}"
     if STORES.get(known.partition("://")[0], "memory") == "memory":
         return None
@@ -126,20 +130,16 @@ def _store_of_results(results: Any) -> str | None:
 
 
 def _broker(scheme: str, rest: str, options: Mapping[str, Any], kept: str | None) -> str:
-    place, mark, query = rest.partition("?")
-    state = dict(parse_qsl(query)).get("state") or options.get("state") or kept
+    place, _, query = rest.partition("?")
+    place = place or "localhost"
+    given = dict(parse_qsl(query))
+    if given.get("state"):
+        return f"{scheme}://{place}?{query}"
+    more: Mapping[str, str] = {}
+    state = options.get("state") or kept
     if not state:
-        raise UnsupportedBroker(
-            f"broker {scheme}:// only delivers: say where the jobs are kept, with a result_backend "
-            "that is a store (redis://, db+postgresql://, db+sqlite://) or with "
-            "broker_transport_options={'state': 'postgresql://…'}; or set broker_url, or the "
-            "environment variable CELERY_BROKER_URL, to a store, e.g. redis://localhost:6379/0"
-        )
-    if not mark:
-        query = urlencode({"state": state})
-    elif "state=" not in query:
-        query += f"&{urlencode({'state': state})}"
-    return f"{scheme}://{place or 'localhost'}?{query}"
+        state, more = local_store(place)
+    return f"{scheme}://{place}?{urlencode({**more, **given, 'state': state})}"
 
 
 KNOWN_TO_KOMBU = frozenset(

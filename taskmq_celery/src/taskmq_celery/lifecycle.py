@@ -10,7 +10,7 @@ Celery promises around the body, and says what came of it in the engine's terms:
 | ``Task.replace`` | the job delegates |
 | ``Task.add_to_chord`` | the job succeeds, and is extended |
 | `Retry` | `RetryJob`, with the envelope of the next attempt |
-| `Reject(requeue=True)` | `ReleaseJob` |
+| `Reject(requeue=True)` | `RetryJob`, with an envelope that says so |
 | `Reject` | `RejectJob` |
 | failure, or an error in what surrounds the body | the original exception |
 """
@@ -26,11 +26,19 @@ from kombu.exceptions import EncodeError
 
 from taskmq import TaskContext, errors
 from taskmq.call import Call, Extension, Options, Replacement
-from taskmq.errors import RejectJob, ReleaseJob, RetryJob
+from taskmq.errors import RejectJob, RetryJob
 from taskmq.ids import new_id
 
 from .codec import Kept, codec_name
-from .message import GROWTH, PENDING_RETRY, Growth, Member, request_dict, retry_envelope
+from .message import (
+    GROWTH,
+    PENDING_RETRY,
+    Growth,
+    Member,
+    request_dict,
+    requeued_envelope,
+    retry_envelope,
+)
 
 __all__ = ["MEMBER_TASK", "call_unreached", "run_job", "run_member"]
 
@@ -59,6 +67,8 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
     trace = celery_task.__trace__ or _tracer(celery_task, ctx.worker)
     request = request_dict(ctx)
     request[CHECK_RESULT] = _result_check(ctx)
+    if request["ignore_result"] is None:  # called by name, and nobody said
+        request["ignore_result"] = bool(celery_task.ignore_result)
     eventer = celery_task.app._eventers.get(ctx.worker)
     if eventer is None or not eventer.tells_of(celery_task):
         answer = trace(request["id"], list(args), kwargs, request)
@@ -76,7 +86,7 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
     if outcome.state == "RETRY":
         raise _retry(ctx, celery_task, outcome.retval)
     if outcome.state == "REJECTED":
-        raise _rejection(outcome.retval)
+        raise _rejection(ctx, outcome.retval)
     if outcome.state == "IGNORED":
         graph = getattr(outcome.retval, "graph", None)
         return None if graph is None else _replacement(ctx, celery_task, graph)
@@ -192,7 +202,8 @@ def _seconds_until(when: float | datetime.datetime | None, now: float) -> float:
     return max(0.0, float(when or 0))
 
 
-def _rejection(reject: Any) -> RejectJob | ReleaseJob:
-    if reject.requeue:
-        return ReleaseJob(str(reject.reason))
+def _rejection(ctx: TaskContext, reject: Any) -> RejectJob | RetryJob:
+    if reject.requeue:  # for as long as the task wants: the engine counts each run, Celery none
+        envelope = requeued_envelope(ctx)
+        return RetryJob("requeued", delay=0.0, error=reject, envelope=envelope, unlimited=True)
     return RejectJob("rejected", error=reject)

@@ -17,11 +17,21 @@ from kombu.utils.json import dumps, loads
 import taskmq
 from taskmq import Dependency, TaskContext
 from taskmq.call import Options
-from taskmq.envelope import AckPolicy, Sealed, embed
+from taskmq.envelope import AckPolicy, Envelope, Sealed, embed
 
 from .codec import codec_name
 
-__all__ = ["Message", "call_of", "request_dict", "retry_envelope", "waits_longer", "with_id"]
+__all__ = [
+    "Message",
+    "call_of",
+    "request_dict",
+    "requeued_envelope",
+    "retry_envelope",
+    "stamp_values",
+    "stamps_of",
+    "waits_longer",
+    "with_id",
+]
 
 UTC = datetime.timezone.utc
 BEST, WORST = 9, -9
@@ -45,7 +55,7 @@ DEFAULTS: Mapping[str, Any] = {
 IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
 """Headers that are made from the envelope, or from the arguments, when somebody asks."""
 
-PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS = (
+PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS, REQUEUED = (
     "properties",
     "taskmq_errbacks",
     "taskmq_relative",
@@ -55,14 +65,16 @@ PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS = (
     "taskmq_joins",
     "taskmq_chord",
     "taskmq_reprs",
+    "taskmq_requeued",
 )
 """Headers of ours: message properties, ``link_error``, delays that count from the end of the job
 before, the number of retries to begin with, an id that is not the job's own, the results of what
-its end starts, whether it waits for a group, name and id of what waits for its group, and what the
-caller wants to be shown instead of the arguments (``argsrepr``, ``kwargsrepr``)."""
+its end starts, whether it waits for a group, name and id of what waits for its group, what the
+caller wants to be shown instead of the arguments (``argsrepr``, ``kwargsrepr``), and how often the
+task has given itself back (``Reject(requeue=True)``)."""
 JOINED, SPREAD = 1, 2
 """What a task that waits for a group is: one for all, or one of several."""
-OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD, REPRS})
+OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD, REPRS, REQUEUED})
 
 PENDING_RETRY = "_pending_retry"
 GROWTH, TRAIL, FOLLOWS = "_growth", "_children", "_follows"
@@ -233,6 +245,7 @@ def request_dict(
     stored.pop(JOINS, None)
     chord = stored.pop(CHORD, None)
     shown = stored.pop(REPRS, {})
+    requeued = stored.pop(REQUEUED, 0)
     task_id = stored.get(ID, envelope.id)
     limits = stored.get("timelimit") or (None, None)
     growth = Growth()
@@ -244,7 +257,7 @@ def request_dict(
         "task": envelope.task,
         "eta": _iso(envelope.eta),
         "expires": _iso(envelope.expires_at),
-        "retries": stored.get(RETRIES, 0) + delivery.attempt - 1,
+        "retries": stored.get(RETRIES, 0) + delivery.attempt - 1 - requeued,
         "root_id": stored.get("root_id", task_id),
         "args": args,
         "kwargs": kwargs,
@@ -255,7 +268,7 @@ def request_dict(
             "exchange": properties.get("exchange", ""),
             "routing_key": properties.get("routing_key", delivery.queue),
             "priority": delivery.priority,
-            "redelivered": delivery.reclaims > 0,
+            "redelivered": delivery.reclaims > 0 or requeued > 0,
         },
         "hostname": ctx.worker,
         "timelimit": list(limits),
@@ -292,6 +305,17 @@ def _iso(at: float | None) -> str | None:
     return None if at is None else datetime.datetime.fromtimestamp(at, UTC).isoformat()
 
 
+def stamp_values(given: Any) -> set[Any]:
+    """The values of a stamp, given as one or as several."""
+    return set(given) if isinstance(given, (list, tuple, set, frozenset)) else {given}
+
+
+def stamps_of(headers: Mapping[str, Any]) -> dict[str, set[Any]]:
+    """The stamps of a task by name, from the headers of its envelope."""
+    stamps: Any = headers.get("stamps") or {}
+    return {name: stamp_values(stamps.get(name)) for name in headers.get("stamped_headers") or ()}
+
+
 # -- running again -------------------------------------------------------------------------------
 
 
@@ -323,9 +347,20 @@ def retry_envelope(ctx: TaskContext, celery_task: Any, retry: Any) -> Sealed | N
     for name in ("shadow", "timelimit"):
         if name in changes:
             headers[name] = changes[name]
+    return _changed(engine, envelope, headers=headers, **fields)
+
+
+def requeued_envelope(ctx: TaskContext) -> Sealed:
+    """The envelope of a task that gives itself back: the next run is no retry of Celery's."""
+    headers = ctx.envelope.headers
+    return _changed(
+        ctx.app, ctx.envelope, headers={**headers, REQUEUED: headers.get(REQUEUED, 0) + 1}
+    )
+
+
+def _changed(engine: taskmq.App, envelope: Envelope, **fields: Any) -> Sealed:
     known = {name: getattr(envelope, name) for name in envelope.__struct_fields__}
-    changed = type(envelope)(**{**known, **fields, "headers": headers})
-    return engine.seal_envelope(changed)
+    return engine.seal_envelope(type(envelope)(**{**known, **fields}))
 
 
 def _encoded(engine: taskmq.App, arguments: tuple[Any, Any], codec: str) -> dict[str, Any]:

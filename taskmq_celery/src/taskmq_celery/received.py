@@ -9,7 +9,7 @@ from taskmq.envelope import Envelope
 from taskmq.inputs import inject
 from taskmq.transport import Delivery
 
-from .message import request_dict
+from .message import request_dict, stamps_of
 
 __all__ = ["Received"]
 
@@ -62,6 +62,11 @@ class Received:
     def first_time(self) -> bool:
         """Whether it was not offered to a worker in vain before."""
         return self.delivery.parked_at is None
+
+    @property
+    def stamps(self) -> dict[str, set[Any]]:
+        """The stamps that it was given, by name."""
+        return stamps_of(self._envelope.headers)
 
     @property
     def request(self) -> dict[str, Any]:

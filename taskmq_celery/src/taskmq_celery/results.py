@@ -41,6 +41,7 @@ __all__ = [
     "rebuilt",
     "revoke",
     "tell_backend",
+    "tell_of_unknown",
     "wait",
     "wait_many",
 ]
@@ -49,6 +50,9 @@ logger = logging.getLogger(__name__)
 
 PENDING, STARTED, RETRY = "PENDING", "STARTED", "RETRY"
 SUCCESS, FAILURE, REVOKED = "SUCCESS", "FAILURE", "REVOKED"
+
+GIVEN_BACK = "celery.exceptions.Reject"
+"""What "failed" where a task gave itself back."""
 
 LOST = frozenset(TERMINAL) - {JobState.SUCCEEDED}
 MAX_ANCESTORS = 10_000
@@ -223,6 +227,22 @@ def tell_backend(app: Any, task_ids: Sequence[str]) -> None:
             logger.exception("The result backend was not told of the end of task %s", task_id)
 
 
+def tell_of_unknown(app: Any, task_ids: Sequence[str]) -> None:
+    """Write to the result backend that tasks are revoked which the store does not know: they may
+    come yet. What others have written of one that has started stays."""
+    backend = app.backend
+    if not getattr(backend, "written_by_worker", False):
+        return
+    for task_id, record in zip(task_ids, _records(app, task_ids), strict=True):
+        if record is not None:
+            continue
+        try:
+            if backend.get_state(task_id) == PENDING:
+                backend.mark_as_revoked(task_id, "revoked")
+        except Exception:
+            logger.exception("The result backend was not told of the end of task %s", task_id)
+
+
 # -- one record ----------------------------------------------------------------------------------
 
 
@@ -360,6 +380,8 @@ def _unfinished(app: Any, record: JobRecord) -> dict[str, Any]:
     failure = record.failure
     if record.state is JobState.RUNNING and _tracks_start(app, record.task):
         return {"status": STARTED, "result": {"hostname": record.worker}}
+    if failure is not None and failure.type == GIVEN_BACK:
+        return {"status": PENDING}
     if failure is not None and (record.state is JobState.RETRYING or record.attempt > 1):
         return {"status": RETRY, "result": rebuilt(failure), "traceback": failure.traceback}
     return {"status": PENDING}

@@ -12,6 +12,7 @@ from taskmq.records import JobFilter, JobRecord
 
 from .engine import engine_for, translated
 from .inspection import pages
+from .message import stamp_values, stamps_of
 from .results import revoke
 
 __all__ = ["revoke_stamped", "revoked_ids"]
@@ -30,7 +31,7 @@ def revoked_ids(app: Any) -> list[str]:
 def revoke_stamped(app: Any, headers: Mapping[str, Any], *, terminate: bool) -> list[str]:
     """Take out the unfinished tasks that have one of these stamps: by name, a value or several of
     which any will do. Their ids."""
-    wanted = {name: _values(values) for name, values in headers.items()}
+    wanted = {name: stamp_values(values) for name, values in headers.items()}
     with translated():
         found = list(pages(engine_for(app), JobFilter(states=UNFINISHED)))
     ids = [record.id for record in found if _has_stamp(record, wanted)]
@@ -39,17 +40,12 @@ def revoke_stamped(app: Any, headers: Mapping[str, Any], *, terminate: bool) -> 
     return ids
 
 
-def _values(given: Any) -> set[Any]:
-    return set(given) if isinstance(given, (list, tuple, set)) else {given}
-
-
 def _has_stamp(record: JobRecord, wanted: Mapping[str, set[str]]) -> bool:
     try:
         headers = load(record.envelope).headers
     except MessageError:
         return False
-    stamps: Any = headers.get("stamps") or {}
     return any(
-        not wanted.get(name, set()).isdisjoint(_values(stamps.get(name)))
-        for name in headers.get("stamped_headers") or ()
+        not wanted.get(name, set()).isdisjoint(values)
+        for name, values in stamps_of(headers).items()
     )

@@ -13,7 +13,7 @@ from taskmq import App, ConfigError
 from taskmq.envelope import load
 from taskmq.errors import MessageError
 from taskmq.records import Dropped
-from taskmq.transport import Delivery
+from taskmq.transport import Ack, Delivery, Settlement
 from taskmq.worker import Worker, WorkerHook, WorkerReport
 
 from .engine import close_engine, engine_for
@@ -85,6 +85,16 @@ class WorkerObserver(Protocol):
 
     def on_dropped(self, task_id: str, task: str, reason: str) -> None:
         """It is over without a run that could tell: ``expired``, ``revoked``, ``worker_lost``…"""
+
+    @property
+    def refuses_some(self) -> bool:
+        """Whether there is anything that it does not let start: `refuses` is asked only then."""
+
+    def refuses(self, job: Received) -> bool:
+        """Whether a job that has arrived does not start: it ends as revoked."""
+
+    def on_succeeded(self, ids: Sequence[str]) -> None:
+        """These have returned, and the store has their results."""
 
     def on_stopped(self) -> None:
         """Nothing runs any more."""
@@ -179,10 +189,21 @@ class _Hook(WorkerHook):
     def on_ready(self, worker: Worker) -> None:
         self._observer.on_ready()
 
-    def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> None:
-        if self._observer.wants_received:
-            unpack: Callable[[Delivery], Received | None] = self._received(worker.name)
-            self._observer.on_received([job for job in map(unpack, deliveries) if job])
+    def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        observer = self._observer
+        refuses, wants = observer.refuses_some, observer.wants_received
+        if not (refuses or wants):
+            return []
+        unpack: Callable[[Delivery], Received | None] = self._received(worker.name)
+        jobs = [job for job in map(unpack, deliveries) if job]
+        if wants:
+            observer.on_received(jobs)
+        return [job.delivery for job in jobs if observer.refuses(job)] if refuses else []
+
+    def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
+        self._observer.on_succeeded(
+            [one.delivery.job_id for one in settlements if type(one) is Ack]
+        )
 
     def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
         tell_backend(self._celery_app, [each.job_id for each in dropped])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from .records import Dropped
-from .transport import Delivery
+from .transport import Delivery, Settlement
 
 if TYPE_CHECKING:
     from .app import App
@@ -33,8 +33,17 @@ class WorkerHook:
     def on_ready(self, worker: Worker) -> None:
         """Registered, with its pool started; about to reserve for the first time."""
 
-    def on_deliveries(self, worker: Worker, deliveries: Sequence[Delivery]) -> None:
-        """These have just been reserved, in the order in which they will start."""
+    def on_deliveries(
+        self, worker: Worker, deliveries: Sequence[Delivery]
+    ) -> Collection[Delivery] | None:
+        """These have just been reserved, in the order in which they will start.
+
+        Those that it gives back do not start: their jobs end as revoked, and `on_dropped` tells of
+        them. ``None`` lets all of them start.
+        """
+
+    def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
+        """The store has just accepted these, of jobs that ran: how each attempt ended."""
 
     def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:
         """These jobs are over without an attempt that could tell: no hook of their task is called.

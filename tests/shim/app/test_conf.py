@@ -259,3 +259,19 @@ def test_a_misspelled_setting_is_named_when_it_is_set_later_too(
     app.conf.update(task_alwys_eager=True)
     app.conf.task_alwys_eager = False
     assert caplog.text.count("did you mean 'task_always_eager'?") == 1
+
+
+def test_with_a_namespace_the_other_attributes_are_not_even_looked_at() -> None:
+    """Django's settings raise for those that must not be empty."""
+
+    class Source:
+        CELERY_TASK_ACKS_LATE = True
+
+        @property
+        def SECRET_KEY(self) -> str:  # noqa: N802
+            raise ValueError("must not be empty")
+
+    app: Any = Celery(set_as_current=False)
+    app.config_from_object(Source(), namespace="CELERY")
+    assert app.conf.task_acks_late is True
+    assert app.conf.get("CELERY_DB_REUSE_MAX", None) is None

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from kombu.exceptions import ContentDisallowed, OperationalError
@@ -170,17 +170,30 @@ def test_a_store_of_results_has_the_jobs_of_a_broker(results: str, state: str) -
     assert named == "amqp://mq?state=sqlite%3A%2F%2F%2Fjobs.db"
 
 
-@pytest.mark.parametrize("results", ["rpc://", "cache+memory://", "memory://", "db+mysql://h/x"])
-def test_other_results_have_no_jobs(results: str) -> None:
-    with pytest.raises(ConfigError, match="a result_backend that is a store"):
-        broker_url("amqp://guest@mq//", {}, results)
+@pytest.mark.parametrize(
+    "results", [None, "rpc://", "cache+memory://", "memory://", "db+mysql://h/x", "db+sqlite://"]
+)
+def test_without_such_a_store_they_are_in_a_file_of_this_machine(
+    results: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for _ in range(2):
+        made = urlsplit(broker_url("amqp://user:pw@mq:5673/shop", {}, results))
+    given = dict(parse_qsl(made.query))
+    path = tmp_path / "taskmq" / "mq-5673-_shop.db"
+    assert given["state"] == f"sqlite:///{path}"
+    assert given["namespace"].startswith("taskmq-")  # the queues of a file are nobody else's
+    (line,) = caplog.messages  # once
+    assert f"jobs are kept in {path}" in line
+    assert "pw" not in line
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (None, "only delivers"),
-        ("amqp://guest@localhost//", "only delivers"),
         ("sentinel://:pw@one:26379", "^one:26379: say which server"),
         ("sqs://", "is not supported yet"),
     ],

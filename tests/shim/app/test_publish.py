@@ -258,7 +258,6 @@ def test_send_task_takes_no_notice_of_eager_mode(make_app: MakeApp) -> None:
     ("settings", "text"),
     [
         ({"broker": "sqs://"}, "broker sqs:// is not supported yet: set broker_url"),
-        ({"broker": None}, "broker amqp:// only delivers: say where the jobs are kept"),
         ({"backend": "django-db"}, "result backend 'django-db' is not there: No module named"),
         ({"result_expires": "soon"}, "result_expires must be seconds or a timedelta"),
     ],
@@ -269,3 +268,22 @@ def test_what_the_engine_cannot_do_is_one_clear_line(
     with pytest.raises(ImproperlyConfigured, match=text) as raised:
         make_app(**settings).send_task("any")
     assert "\n" not in str(raised.value)
+
+
+def test_called_by_name_the_task_says_whether_its_result_is_wanted(
+    make_app: MakeApp, work: Any
+) -> None:
+    app = make_app()
+    seen: dict[str, Any] = {}
+
+    @app.task(bind=True, name="quiet", ignore_result=True)
+    def quiet(self: Any) -> None:
+        seen[self.request.id] = self.request.ignore_result
+
+    told = []
+    signals.before_task_publish.connect(see := lambda headers, **_: told.append(headers))
+    sent = [app.send_task("quiet"), app.send_task("quiet", ignore_result=False), quiet.delay()]
+    work(app)
+    assert [each["ignore_result"] for each in told] == [None, False, True]
+    assert [seen[one.id] for one in sent] == [True, False, True]
+    signals.before_task_publish.disconnect(see)

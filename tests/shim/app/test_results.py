@@ -10,12 +10,13 @@ import pickle
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from celery import states
+from celery import states, uuid
 from celery.backends.base import DisabledBackend
-from celery.exceptions import TaskRevokedError, TimeoutError
+from celery.exceptions import Reject, TaskRevokedError, TimeoutError
 from celery.result import AsyncResult, EagerResult, result_from_tuple
 from taskmq.records import Failure
 from taskmq.transport import Nack, Reservation
@@ -284,3 +285,41 @@ def test_a_success_that_nobody_can_ask_for_is_forgotten_a_failure_is_kept(
     work(app)
     assert stored(app, good) is None
     assert stored(app, bad).failure.type == "builtins.ZeroDivisionError"
+
+
+def test_a_set_calls_back_for_members_that_were_there_before(make_app: Callable[..., Any]) -> None:
+    app = make_app(backend="redis://localhost:1")  # not asked: results come by themselves
+    first, second, late = (app.AsyncResult(uuid()) for _ in range(3))
+    called: list[str] = []
+
+    def end(result: Any) -> None:
+        result._maybe_set_cache({"status": "SUCCESS", "result": 1, "task_id": result.id})
+
+    with patch.object(app.backend, "add_pending_result"):
+        end(first)
+        whole = app.ResultSet([first])
+        whole.then(lambda _: called.append("there"))
+        assert called == ["there"]
+        end(second)
+        whole.add(second)
+        whole.then(lambda _: called.append("added"))
+        assert called == ["there", "added"]
+        whole.add(late)
+        whole.then(lambda _: called.append("late"))
+        assert called == ["there", "added"]
+        end(late)
+        assert called == ["there", "added", "late"]
+
+
+def test_a_task_that_gave_itself_back_knows_that_it_was_delivered_before(
+    app: Any, work: Any
+) -> None:
+    @app.task(bind=True)
+    def second_time(self: Any) -> Any:
+        if not self.request.delivery_info["redelivered"]:
+            raise Reject(requeue=True)
+        return "second"
+
+    result = second_time.delay()
+    work(app)
+    assert result.get(timeout=5) == "second"

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from tests.shim.control.working import NAME, PATIENCE
 
+from celery import signals, uuid
 from celery.app.control import flatten_reply
-from celery.exceptions import DuplicateNodenameWarning
+from celery.exceptions import DuplicateNodenameWarning, TaskRevokedError
+from celery.worker import state as worker_state
 from celery.worker.control import Panel, control_command, inspect_command
 
 pytestmark = pytest.mark.integration
@@ -75,6 +77,31 @@ def test_revoke_by_stamps(app: Any) -> None:
     )
     assert "flagged as revoked" in answer[NAME]["ok"]
     assert (gone.state, stays.state) == ("REVOKED", "PENDING")
+
+
+def test_a_task_that_is_revoked_before_it_is_sent(app: Any) -> None:
+    told: list[Any] = []
+
+    def hear(request: Any, **kwargs: Any) -> None:
+        told.append((request.id, kwargs["terminated"], kwargs["expired"]))
+
+    by_id, stays = uuid(), uuid()
+    app.control.revoke(by_id, reply=True, limit=1, timeout=PATIENCE)
+    app.control.revoke_by_stamped_headers(
+        {"customer": ["x"]}, reply=True, limit=1, timeout=PATIENCE
+    )
+    add = app.tasks["add"]
+    signals.task_revoked.connect(hear)
+    add.apply_async((1, 2), task_id=by_id)
+    by_stamp = add.apply_async((1, 2), stamped_headers=["customer"], customer=["x", "y"])
+    result = add.apply_async((1, 2), task_id=stays, stamped_headers=["customer"], customer="y")
+    assert result.get(timeout=PATIENCE) == 3
+    for gone in (app.AsyncResult(by_id), by_stamp):
+        with pytest.raises(TaskRevokedError):
+            gone.get(timeout=PATIENCE)
+    assert sorted(told) == sorted([(by_id, False, False), (by_stamp.id, False, False)])
+    assert stays in worker_state.successful_requests
+    worker_state.reset_state()
 
 
 @pytest.mark.usefixtures("panel")

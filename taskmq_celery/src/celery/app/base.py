@@ -30,7 +30,7 @@ from celery.exceptions import AlwaysEagerIgnored
 from celery.local import PromiseProxy, maybe_evaluate
 from celery.utils.dispatch import Signal
 from celery.utils.imports import gen_task_name
-from celery.utils.time import timezone
+from celery.utils.time import timezone, to_utc
 
 from . import builtins  # noqa: F401  # the tasks of every app
 from .annotations import prepare as prepare_annotations
@@ -384,7 +384,7 @@ class Celery(Configured, Connected):
 
     def now(self) -> datetime.datetime:
         """The current time, aware, in the app's time zone."""
-        return datetime.datetime.now(datetime.timezone.utc).astimezone(self.timezone)
+        return to_utc(datetime.datetime.now(datetime.timezone.utc)).astimezone(self.timezone)
 
     @property
     def timezone(self) -> datetime.tzinfo:
@@ -451,6 +451,7 @@ class Celery(Configured, Connected):
             warnings.warn(
                 AlwaysEagerIgnored("task_always_eager has no effect on send_task"), stacklevel=2
             )
+        options.setdefault("ignore_result", None)  # whoever runs it knows
         parent = get_current_worker_task()
         if parent is not None:
             request = parent.request

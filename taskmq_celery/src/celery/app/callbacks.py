@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kombu.utils.uuid import uuid
+
+from celery import states
 from celery.app.context import Context
 from celery.backends.arity import takes_new_style
 from celery.canvas import maybe_signature
@@ -36,16 +39,27 @@ def follow_up(app: Any, request: Any, retval: Any) -> None:
 
 
 def call_errbacks_of(app: Any, request: dict[str, Any], exc: BaseException) -> None:
-    """`call_errbacks` for a task that never ran, from what its message had."""
-    call_errbacks(app, Context(request), exc, "")
+    """`call_errbacks` for a task that never ran, from what its message had. Its record in the
+    result backend says that it failed, and has the callbacks among its children."""
+    context = Context(request)
+    sent = call_errbacks(app, context, exc, "")
+    if sent:
+        context.children.append(app.GroupResult(uuid(), sent))
+    backend = app.backend
+    if getattr(backend, "written_by_worker", False) and not context.ignore_result:
+        try:
+            backend.store_result(context.id, exc, states.FAILURE, request=context)
+        except Exception:
+            logger.exception("The result backend was not told of the end of task %s", context.id)
 
 
-def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) -> None:
+def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) -> list[Any]:
     """Call the error callbacks of a task that failed.
 
     One that is a task of this program and takes request, exception and traceback is run here and
-    now; any other is sent, with the id of the failed task.
+    now; any other is sent, with the id of the failed task. The results of those that were sent.
     """
+    sent = []
     for each in request.errbacks or ():
         errback = maybe_signature(each, app=app)
         task = app.tasks.get(errback.task)
@@ -56,4 +70,5 @@ def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) ->
                 logger.exception("Error callback %s of task %s failed", errback.task, request.id)
         else:
             options = {"parent_id": request.id, "root_id": request.root_id or request.id}
-            errback.apply_async((request.id,), **options)
+            sent.append(errback.apply_async((request.id,), **options))
+    return sent

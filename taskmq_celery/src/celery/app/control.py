@@ -247,14 +247,15 @@ class Control:
     ) -> Any:
         """Take tasks out, so that no worker runs them; ``terminate``: even if they run already.
 
-        It is stored when this returns, and holds for every worker. They are asked only for a
-        ``reply``.
+        It is stored when this returns, and holds for every worker. They are asked for a ``reply``,
+        and told of tasks that are not there (yet): where the broker can broadcast, workers that
+        run now do not let them start, for three hours.
         """
         ids = [task_id] if isinstance(task_id, str) else list(task_id)
         with properly_configured():
-            results.revoke(self.app, ids, terminate=terminate)
+            everywhere = all(results.revoke(self.app, ids, terminate=terminate))
         order = {"task_id": ids, "terminate": terminate, "signal": signal}
-        return self._confirm("revoke", order, destination, kwargs)
+        return self._tell("revoke", order, destination, kwargs, anyway=not everywhere)
 
     def revoke_by_stamped_headers(
         self,
@@ -264,11 +265,14 @@ class Control:
         signal: str = "SIGTERM",
         **kwargs: Any,
     ) -> Any:
-        """Take out the tasks with one of these stamps that are not finished now."""
+        """Take out the tasks with one of these stamps that are not finished now.
+
+        Where the broker can broadcast, workers that run now start none that comes later, either.
+        """
         with properly_configured():
             revoke_stamped(self.app, headers, terminate=terminate)
         order = {"headers": headers, "terminate": terminate, "signal": signal}
-        return self._confirm("revoke_by_stamped_headers", order, destination, kwargs)
+        return self._tell("revoke_by_stamped_headers", order, destination, kwargs, anyway=True)
 
     def terminate(
         self,
@@ -280,10 +284,19 @@ class Control:
         """Take tasks out, even if they run already."""
         return self.revoke(task_id, destination=destination, terminate=True, signal=signal, **kw)
 
-    def _confirm(
-        self, command: str, order: dict[str, Any], destination: Any, options: dict[str, Any]
+    def _tell(
+        self,
+        command: str,
+        order: dict[str, Any],
+        destination: Any,
+        options: dict[str, Any],
+        *,
+        anyway: bool,
     ) -> Any:
-        if not options.get("reply") or not carries_control(self.app.conf.broker_write_url):
+        """Tell the workers of what the store has already, for a reply or ``anyway``."""
+        if not (anyway or options.get("reply")):
+            return None
+        if not carries_control(self.app.conf.broker_write_url):
             return None
         return self.broadcast(command, order, destination, **options)
 

@@ -74,6 +74,12 @@ class Source:
     def _written(self) -> Iterable[str]:
         if self._is_mapping:
             return list(self.source)
+        if self.prefix:  # the other attributes are somebody else's: they are not even looked at
+            return [
+                name
+                for name in dir(self.source)
+                if name.startswith(self.prefix) or name in NEW_NAMES
+            ]
         return [
             name
             for name in dir(self.source)

@@ -11,9 +11,7 @@ from vine import barrier, promise
 
 from celery import states
 from celery._state import current_app
-from celery.app.configured import properly_configured
 from celery.exceptions import ImproperlyConfigured, TimeoutError
-from taskmq_celery.results import revoke
 
 from .blocking import assert_will_not_block
 from .relatives import ResultBase
@@ -34,7 +32,7 @@ class ResultSet(ResultBase):
         self._app = app
         self.results = results if isinstance(results, list) else list(results)
         self.on_ready = promise(args=(proxy(self),))
-        self._on_full = ready_barrier or barrier(self.results)
+        self._on_full = ready_barrier or _barrier_of(self.results)
         if self._on_full:
             self._on_full.then(promise(self._on_ready, weak=True))
 
@@ -45,7 +43,7 @@ class ResultSet(ResultBase):
         if result not in self.results:
             self.results.append(result)
             if self._on_full.ready:
-                self._on_full = barrier(self.results)
+                self._on_full = _barrier_of(self.results)
                 self.on_ready = promise(args=(proxy(self),))
                 self._on_full.then(promise(self._on_ready, weak=True))
             else:
@@ -137,16 +135,22 @@ class ResultSet(ResultBase):
         timeout: float | None = None,
     ) -> None:
         """Take the tasks out; see `AsyncResult.revoke`."""
-        ids = [leaf.id for leaf in _leaves(self)]
-        with properly_configured():
-            revoke(self.app, ids, terminate=terminate)
+        self.app.control.revoke(
+            [leaf.id for leaf in _leaves(self)],
+            connection=connection,
+            terminate=terminate,
+            signal=signal,
+            reply=wait,
+            timeout=timeout,
+        )
 
     def then(self, callback: Callable[..., Any], on_error: Any = None, weak: bool = False) -> Any:
         """Call ``callback(result)`` once every task is finished and this program has seen it."""
         return self.on_ready.then(callback, on_error)
 
     def _on_ready(self) -> None:
-        if self.backend.is_async:
+        backend = self.backend
+        if backend is None or backend.is_async:  # tasks that ran here have none
             self.on_ready()
 
     # -- waiting -----------------------------------------------------------------------------
@@ -266,7 +270,7 @@ class ResultSet(ResultBase):
         for task_id, meta in waited:
             if isinstance(meta, list):  # the results of a group among these
                 nested = self.results[places[task_id][0]]
-                value = nested.get(
+                value = nested.join(
                     timeout=timeout,
                     propagate=propagate,
                     interval=interval,
@@ -297,7 +301,7 @@ class ResultSet(ResultBase):
 
     @property
     def backend(self) -> Any:
-        return self.app.backend
+        return self.results[0].backend if self.app is None else self.app.backend
 
     @property
     def supports_native_join(self) -> Any:
@@ -334,7 +338,8 @@ class GroupResult(ResultSet):
         super().__init__([] if results is None else results, **kwargs)
 
     def _on_ready(self) -> None:
-        self.backend.remove_pending_result(self)
+        if self.backend is not None:
+            self.backend.remove_pending_result(self)
         super()._on_ready()
 
     @property
@@ -392,6 +397,16 @@ class GroupResult(ResultSet):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_group, (self.id, self.results, self.parent)
+
+
+def _barrier_of(results: list[Any]) -> Any:
+    """What is full when all results are there. Those that are there already count: one part more,
+    that is ready, makes the barrier look."""
+    made = barrier(results)
+    if results:
+        made.size += 1
+        made()
+    return made
 
 
 def _leaves(result: Any) -> Iterator[Any]:

@@ -13,10 +13,9 @@ from vine import promise
 
 from celery import states
 from celery._state import app_or_default
-from celery.app.configured import properly_configured
 from celery.exceptions import TimeoutError
 from celery.utils.time import maybe_iso8601
-from taskmq_celery.results import LOOK_AGAIN, ended, forget, is_known, revoke, wait
+from taskmq_celery.results import LOOK_AGAIN, ended, forget, is_known, wait
 
 from .blocking import assert_will_not_block
 from .relatives import Relatives, ResultBase
@@ -285,10 +284,14 @@ class AsyncResult(Relatives):
         """Results of the tasks that it called; ``None`` while that is not known."""
         meta = self._get_task_meta()
         found: list[Any] | None = meta.get("children")
-        apart = hasattr(type(self.backend), "keep_children")
-        if found is None and apart and meta.get("status") in states.READY_STATES:
-            children = self.backend.get_children(self.id)
-            found = meta["children"] = [result_from_tuple(one, self.app) for one in children]
+        if found is None and meta.get("status") in states.READY_STATES:
+            # The engine told of the end, and the backend of them: perhaps later.
+            if hasattr(type(self.backend), "keep_children"):
+                children = self.backend.get_children(self.id)
+            else:
+                children = self.backend.get_task_meta(self.id).get("children")
+            if children is not None:
+                found = meta["children"] = [result_from_tuple(one, self.app) for one in children]
         return found
 
     @property
@@ -357,8 +360,14 @@ class AsyncResult(Relatives):
     ) -> None:
         """Take the task out: it will not start. One that runs already is asked to stop, or with
         ``terminate`` its process is killed."""
-        with properly_configured():
-            revoke(self.app, [self.id], terminate=terminate)
+        self.app.control.revoke(
+            self.id,
+            connection=connection,
+            terminate=terminate,
+            signal=signal,
+            reply=wait,
+            timeout=timeout,
+        )
 
     def revoke_by_stamped_headers(
         self,

@@ -349,6 +349,7 @@ def revoke(
     for each in ids:
         worker_state.revoked.add(each)
     results.revoke(state.app, list(ids), terminate=terminate)
+    results.tell_of_unknown(state.app, list(ids))
     return ok(f"tasks {ids} flagged as revoked")
 
 
@@ -359,6 +360,10 @@ def revoke_by_stamped_headers(
     """Take out the unfinished tasks with one of these stamps."""
     if not isinstance(headers, Mapping):  # from a command line
         headers = dict(each.split("=", 1) for each in maybe_list(headers) or ())
+    for name, values in headers.items():
+        known = maybe_list(worker_state.revoked_stamps.get(name)) or []
+        added = [one for one in maybe_list(values) or [values] if one not in known]
+        worker_state.revoked_stamps[name] = [*known, *added]
     for each in revoke_stamped(state.app, headers, terminate=terminate):
         worker_state.revoked.add(each)
     end = "" if terminate else ", but not terminated"

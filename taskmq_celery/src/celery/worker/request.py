@@ -134,6 +134,11 @@ class Request:
         return self._request_dict.get("group")
 
     @property
+    def replaced_task_nesting(self) -> int:
+        """How many tasks have stood in its place before."""
+        return int(self._request_dict.get("replaced_task_nesting") or 0)
+
+    @property
     def errbacks(self) -> Any:
         return self._request_dict.get("errbacks")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from celery import __version__
@@ -17,6 +18,8 @@ __all__ = (
     "reserved_requests",
     "reset_state",
     "revoked",
+    "revoked_stamps",
+    "successful_requests",
     "task_accepted",
     "task_ready",
     "task_reserved",
@@ -24,6 +27,39 @@ __all__ = (
 )
 
 SOFTWARE_INFO = {"sw_ident": "py-celery", "sw_ver": __version__, "sw_sys": platform.system()}
+
+
+class Latest:
+    """The last so many that were added. Cheap: every task passes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: dict[Any, None] = {}
+
+    def add(self, item: Any) -> None:
+        """Add one; the oldest goes where there is no room."""
+        items = self._items
+        items[item] = None
+        if len(items) > self._size:
+            del items[next(iter(items))]
+
+    def discard(self, item: Any) -> None:
+        """Take one out, if it is there."""
+        self._items.pop(item, None)
+
+    def clear(self) -> None:
+        """Take all out."""
+        self._items.clear()
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
 
 requests: dict[str, Any] = {}
 """Every request that arrived and is not finished, by id."""
@@ -34,8 +70,14 @@ total_count: Counter[str] = Counter()
 """How many tasks were started, by name."""
 
 all_total_count = [0]
+successful_requests = Latest(1_000)
+"""Ids of tasks that have returned in this worker."""
+
 revoked = LimitedSet(maxlen=50_000, expires=10_800)
-"""Ids that this process was told of; the store knows of all."""
+"""Ids that this process was told of; the store knows of all that are in it."""
+
+revoked_stamps: dict[str, Any] = {}
+"""Stamps of tasks that are not to run, by name: a value, or several."""
 
 should_stop: bool | int | None = None
 """Set to true, or to an exit code, to make the worker finish what runs and stop."""
@@ -51,7 +93,9 @@ def reset_state() -> None:
     active_requests.clear()
     total_count.clear()
     all_total_count[0] = 0
+    successful_requests.clear()
     revoked.clear()
+    revoked_stamps.clear()
 
 
 def maybe_shutdown() -> None:

@@ -12,10 +12,12 @@ from celery import signals
 from celery.app import trace
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
+from taskmq_celery.message import stamp_values
 
+from . import state
 from .request import Request
 
-__all__ = ("announce", "is_heard", "request_of")
+__all__ = ("announce", "is_heard", "is_revoked", "remembers_revoked", "request_of")
 
 logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
@@ -47,6 +49,33 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
         if logger.isEnabledFor(logging.INFO):
             fields = {"id": job.id, "name": job.name, "eta": job.eta, **_texts(job)}
             logger.info(trace.LOG_RECEIVED, fields, extra={"data": fields})
+
+
+def remembers_revoked() -> bool:
+    """Whether this worker was told of tasks that are not to run, here or yet to come."""
+    return bool(state.revoked_stamps) or len(state.revoked) > 0
+
+
+def is_revoked(consumer: Any, job: Any) -> bool:
+    """Whether a job that has arrived is one of those; then it is told of."""
+    if not (job.id in state.revoked or _has_revoked_stamp(job)):
+        return False
+    state.revoked.add(job.id)
+    logger.info("Discarding revoked task: %s[%s]", job.name, job.id)
+    request = request_of(consumer, job, consumer.app.tasks.get(job.name))
+    told = {"request": request, "terminated": False, "signum": None, "expired": False}
+    signals.task_revoked.send(sender=request.task, **told)
+    return True
+
+
+def _has_revoked_stamp(job: Any) -> bool:
+    if not state.revoked_stamps:
+        return False
+    stamps = job.stamps
+    return any(
+        not revoked.isdisjoint(stamps.get(name, ()))
+        for name, revoked in ((k, stamp_values(v)) for k, v in state.revoked_stamps.items())
+    )
 
 
 def _texts(job: Any) -> dict[str, str]:

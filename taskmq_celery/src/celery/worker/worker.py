@@ -14,7 +14,7 @@ from celery import concurrency, signals
 from celery.concurrency.base import BasePool
 from celery.concurrency.prefork import process_destructor, process_initializer
 from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
-from celery.platforms import EX_OK, Pidfile, create_pidlock
+from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
@@ -39,6 +39,12 @@ FOREVER = 10 * 365 * 86_400.0
 UNKNOWN_QUEUE = """Trying to select queue subset of {0!r}, but queue {1} isn't defined in the \
 `task_queues` setting. If you want to automatically declare unknown queues you can enable the \
 `task_create_missing_queues` setting."""
+
+
+NO_RETRY = (
+    "Cannot connect to %s: %s. Retrying to establish a connection to the message broker after a "
+    "connection loss has been disabled (app.conf.%s=False). Shutting down..."
+)
 
 
 class WorkController:
@@ -173,7 +179,25 @@ class WorkController:
         if self.exitcode is None:
             self.exitcode = EX_OK
 
+    def _check_broker(self) -> None:
+        """Raises `WorkerShutdown` if the broker cannot be reached and is not to be tried again
+        (``broker_connection_retry_on_startup``)."""
+        conf = self.app.conf
+        retry = conf.broker_connection_retry_on_startup
+        name = "broker_connection_retry_on_startup"
+        if retry is None:
+            retry, name = conf.broker_connection_retry, "broker_connection_retry"
+        if retry or not carries_control(conf.broker_read_url):
+            return
+        with self.app.connection_for_read() as connection:
+            try:
+                connection.connect()
+            except connection.recoverable_connection_errors as error:
+                logger.critical(NO_RETRY, connection.as_uri(), error, name)
+                raise WorkerShutdown(EX_FAILURE) from error
+
     def _run(self) -> None:
+        self._check_broker()
         self._engine = EngineWorker(self.app, self._plan(), _Observer(self))
         self.on_start()
         self.state_name = "running"
@@ -346,6 +370,17 @@ class _Observer:
 
     def on_received(self, jobs: Sequence[Received]) -> None:
         strategy.announce(self._controller.consumer, jobs)
+
+    def on_succeeded(self, ids: Sequence[str]) -> None:
+        for each in ids:
+            state.successful_requests.add(each)
+
+    @property
+    def refuses_some(self) -> bool:
+        return strategy.remembers_revoked()
+
+    def refuses(self, job: Received) -> bool:
+        return strategy.is_revoked(self._controller.consumer, job)
 
     def on_stopped(self) -> None:
         """`WorkController.start` goes on by itself."""

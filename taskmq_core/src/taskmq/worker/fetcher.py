@@ -60,6 +60,7 @@ class Fetcher:
         lease: float,
         keeper: LeaseKeeper,
         pace: Pace = REAL,
+        on_settled: Callable[[Sequence[Settlement]], None] | None = None,
         on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
     ) -> None:
         self.unsent: list[Settlement] = []
@@ -75,6 +76,7 @@ class Fetcher:
         self._quotas = Quotas(queues, app.config.queues)
         self._lease = lease
         self._keeper = keeper
+        self._on_settled = on_settled
         self._on_dropped = on_dropped
         self._monotonic = pace.monotonic
         self._backoff = Backoff(pace.draw)
@@ -159,6 +161,8 @@ class Fetcher:
         if self._unstarted:
             done = self._account_unstarted(settlements, done)
         self.tally.add(done)
+        if self._on_settled is not None:
+            self._on_settled(done)
         if self._on_dropped is not None:
             dropped = [dropped_by(settlement) for settlement in done]
             self._tell_dropped([job for job in dropped if job is not None])

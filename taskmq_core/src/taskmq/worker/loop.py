@@ -11,7 +11,7 @@ still. Instants that the store gave are compared with the app's clock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class Loop:
         *,
         worker: str,
         shutdown_timeout: float,
-        on_deliveries: Callable[[Sequence[Delivery]], None] | None = None,
+        on_deliveries: Callable[[Sequence[Delivery]], Collection[Delivery]] | None = None,
     ) -> None:
         self._app = app
         self._pool = parts.pool
@@ -231,10 +231,14 @@ class Loop:
         return passed[:limit]
 
     def _submit(self, deliveries: Sequence[Delivery]) -> None:
+        if self._on_deliveries:
+            refused = self._on_deliveries(deliveries)
+            if refused:
+                deliveries = self._without(refused, deliveries)
+                if not deliveries:
+                    return
         self.in_pool += len(deliveries)
         self._moved_at = self._monotonic()
-        if self._on_deliveries:
-            self._on_deliveries(deliveries)
         last = deliveries[-1].priority
         if not self._pool.unstarted():
             self._lowest = last
@@ -246,6 +250,15 @@ class Loop:
         else:
             self._lowest = min(self._lowest, last)
         self._pool.submit(deliveries)
+
+    def _without(
+        self, refused: Collection[Delivery], deliveries: Sequence[Delivery]
+    ) -> list[Delivery]:
+        """Those that start; the others are revoked with the next exchange, which comes at once."""
+        self._fetcher.unsent += map(self._fetcher.revoke_unstarted, refused)
+        self._look = True
+        theirs = {id(delivery) for delivery in refused}
+        return [delivery for delivery in deliveries if id(delivery) not in theirs]
 
     def _wait(self, deadline: float | None) -> None:
         self.pulse.at(Place.WAITING)

@@ -202,7 +202,8 @@ class Worker:
             name=self.name,
             queues=self.queues,
             inbox=self._inbox,
-            on_deliveries=self._listener("on_deliveries"),
+            on_deliveries=self._told_of_deliveries if self._listens("on_deliveries") else None,
+            on_settled=self._listener("on_settled"),
             on_dropped=self._listener("on_dropped"),
             hooks=self._hooks(),
         )
@@ -267,17 +268,29 @@ class Worker:
 
     def _listener(self, name: str) -> Callable[[Sequence[Any]], None] | None:
         """Nothing where nobody listens: no call per batch then."""
+
+        def tell(batch: Sequence[Any]) -> None:
+            self._call(name, batch)
+
+        return tell if self._listens(name) else None
+
+    def _listens(self, name: str) -> bool:
         silent = getattr(WorkerHook, name)
-        if all(getattr(type(hook), name) is silent for hook in self._hooks()):
-            return None
-        return lambda batch: self._call(name, batch)
+        return any(getattr(type(hook), name) is not silent for hook in self._hooks())
+
+    def _told_of_deliveries(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Those that a hook does not let start."""
+        answers = self._call("on_deliveries", deliveries)
+        return [delivery for answer in answers for delivery in answer or ()]
 
     def _hooks(self) -> list[WorkerHook]:
         return [*self.app.hooks, self._hook]
 
-    def _call(self, name: str, *arguments: object) -> None:
+    def _call(self, name: str, *arguments: object) -> list[Any]:
+        answers = []
         for hook in self._hooks():
             try:
-                getattr(hook, name)(self, *arguments)
+                answers.append(getattr(hook, name)(self, *arguments))
             except Exception:
                 logger.exception("%s of the worker hook failed", name)
+        return answers

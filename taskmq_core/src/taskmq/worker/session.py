@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from taskmq.app import App
@@ -15,7 +15,7 @@ from taskmq.executor import Executor, Outcome
 from taskmq.hooks import WorkerHook
 from taskmq.pools import Done, Pool, RunningJob, Setting, make_pool
 from taskmq.records import Dropped
-from taskmq.transport import Delivery, Release
+from taskmq.transport import Delivery, Release, Settlement
 
 from .autoscale import INTERVAL, Autoscale
 from .credit import Credit
@@ -61,7 +61,8 @@ class Session:
         name: str,
         queues: Sequence[str],
         inbox: Inbox,
-        on_deliveries: Callable[[Sequence[Delivery]], None] | None,
+        on_deliveries: Callable[[Sequence[Delivery]], Collection[Delivery]] | None,
+        on_settled: Callable[[Sequence[Settlement]], None] | None = None,
         on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
         hooks: Sequence[WorkerHook] = (),
         pace: Pace = REAL,
@@ -99,6 +100,7 @@ class Session:
             lease=config.lease,
             keeper=self.keeper,
             pace=pace,
+            on_settled=on_settled,
             on_dropped=on_dropped,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
