@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .results import BAD, CRASHED, ERROR, HUNG, PASSED, SKIPPED, Result, by_file
+from .results import BAD, CRASHED, ERROR, HUNG, PASSED, SKIPPED, Result, by_file, file_of
 from .session import Command, Session, describe_end
 
 Told = Callable[[str, Result], None]
@@ -27,6 +27,8 @@ START_SECONDS = 300.0
 LOOK_SECONDS = 0.1
 FEW = 20
 """Tests that are run again when they fail. More that fail are no accident."""
+HOPELESS = 15
+"""Tests of one file in a row whose set-up fails in the same way: so would that of the others."""
 ERROR_LINE = re.compile(r"(?:\b[Ee]rror|Error|Exception|Exit): ")
 PYTEST = ["-p", "compat.recorder", "-p", "no:cacheprovider", "-p", "no:randomly"]
 PYTEST += ["--rootdir=.", "--tb=short", "--color=no", "-q"]
@@ -211,6 +213,9 @@ class Runner:
                 if follower.is_late():
                     follower.give_up(session.stacks())
                     break
+                if follower.hopeless is not None:
+                    follower.pass_over(tests)
+                    break
             else:
                 follower.hear(session.read(0))
                 if not self._is_stopping:
@@ -244,9 +249,13 @@ class Follower:
         self._running: str | None = None
         self._last: str | None = None
         self._since = time.monotonic()
+        self._errors: list[tuple[str, str]] = []
+        """File and message of the set-ups that failed since the last one that did not."""
 
     def hear(self, events: Iterable[Mapping[str, Any]]) -> None:
         for event in events:
+            if event["event"] == "start" and event["id"] == self._running:
+                continue  # a rerun that the suite itself asks for: all of them have one limit
             self._since = time.monotonic()
             if event["event"] == "start":
                 self._running = event["id"]
@@ -267,6 +276,21 @@ class Follower:
         # Between two tests, what the last one has set up for its module is taken down.
         return START_SECONDS if self._last is None else self._limit(self._last)
 
+    @property
+    def hopeless(self) -> tuple[str, str] | None:
+        """The file whose set-up fails all the time, and what it says."""
+        if len(self._errors) < HOPELESS or len(set(self._errors[-HOPELESS:])) > 1:
+            return None
+        return self._errors[-1]
+
+    def pass_over(self, tests: Iterable[str]) -> None:
+        """Leave out what is left of the hopeless file."""
+        if self.hopeless is not None:
+            file, message = self.hopeless
+            for test in tests:
+                if file_of(test) == file and test not in self.finished:
+                    self._finish(test, Result(ERROR, 0, f"not run: {message}"))
+
     def give_up(self, stacks: str) -> None:
         if self._running is not None:
             message = f"still running after {self._allowed():.0f} s"
@@ -282,6 +306,10 @@ class Follower:
 
     def _finish(self, test: str, result: Result) -> None:
         self.finished.add(test)
+        if result.outcome == ERROR:
+            self._errors.append((file_of(test), result.message))
+        elif result.outcome != SKIPPED:
+            self._errors.clear()
         self._told(test, result)
 
 

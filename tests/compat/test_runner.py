@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-from compat import work
+from compat import runner, work
 from compat.problems import Problem
 from compat.results import CRASHED, ERROR, FAILED, HUNG, PASSED, SKIPPED, Result, Run
-from compat.runner import divide
+from compat.runner import HOPELESS, Follower, divide
 from compat.screen import Screen
 
 if TYPE_CHECKING:
@@ -217,3 +218,38 @@ def test_shares_are_even_and_keep_files_together() -> None:
     tests = ["a::1", "a::2", "b::1", "c::1", "c::2"]
     weights = {"a::1": 3.0, "a::2": 3.0, "b::1": 5.0, "c::1": 0.5, "c::2": 0.5}
     assert divide(tests, 2, weights) == [["a::1", "a::2"], ["b::1", "c::1", "c::2"]]
+
+
+def test_reruns_of_a_test_share_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    told: list[str] = []
+    follower = Follower(lambda test: 10.0, lambda test, result: told.append(result.outcome))
+    start = {"event": "start", "id": "t.py::test_a"}
+    for now[0] in (1.0, 6.0):
+        follower.hear([start])
+    now[0] = 10.5
+    assert not follower.is_late()
+    now[0] = 11.5
+    assert follower.is_late()
+    follower.give_up("")
+    assert told == [HUNG]
+
+
+def test_a_set_up_that_never_works_is_not_tried_for_ever() -> None:
+    told: dict[str, str] = {}
+    follower = Follower(lambda test: 1.0, lambda test, result: told.update({test: result.message}))
+    tests = [f"t.py::test_{number}" for number in range(HOPELESS + 5)]
+
+    def done(test: str, outcome: str, message: str = "") -> dict[str, object]:
+        common = {"event": "done", "seconds": 0.1, "detail": "", "reruns": 0}
+        return {**common, "id": test, "outcome": outcome, "message": message}
+
+    failing = [done(test, ERROR, "no server") for test in tests[:HOPELESS]]
+    follower.hear([*failing[:-1], done("t.py::test_passes", PASSED)])
+    assert follower.hopeless is None
+    follower.hear([*failing[:-1], done("t.py::test_is_skipped", SKIPPED), failing[-1]])
+    assert follower.hopeless == ("t.py", "no server")
+    follower.pass_over([*tests, "other.py::test_a"])
+    assert [told[test] for test in tests[HOPELESS:]] == ["not run: no server"] * 5
+    assert "other.py::test_a" not in told
