@@ -159,6 +159,8 @@ def ground(
         servers = Servers(stack)
         overlay = ensure_overlay(environment, suite)
         variables = environment_variables(environment, suite, overlay, folder)
+        # Whatever a program keeps for its user goes with the run.
+        variables["XDG_STATE_HOME"] = str(home.path / "state")
         for name, value in suite.variables.items():
             if REDIS in value:
                 variables[name] = value.replace(REDIS, servers.redis.url)
