@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from celery._state import get_current_app
 from celery.exceptions import ImproperlyConfigured
 from celery.utils.time import (
+    add_seconds_to_datetime,
     humanize_seconds,
     localize,
     maybe_make_aware,
@@ -102,7 +103,7 @@ class BaseSchedule:
         self, dt: datetime.datetime, naive_as_utc: bool = True
     ) -> datetime.datetime:
         """An aware datetime in the schedule's zone."""
-        return maybe_make_aware(dt, self.tz, naive_as_utc=naive_as_utc)
+        return localize(maybe_make_aware(dt, self.tz, naive_as_utc=naive_as_utc), self.tz)
 
     def remaining_estimate(self, last_run_at: datetime.datetime) -> datetime.timedelta:
         """How long until it is due, if it ran last at ``last_run_at``; negative once it is."""
@@ -145,7 +146,14 @@ class schedule(BaseSchedule):  # noqa: N801  # Celery's name
 
     def is_due(self, last_run_at: datetime.datetime) -> Any:
         left = self.remaining_estimate(self.maybe_make_aware(last_run_at)).total_seconds()
-        return schedstate(True, self.seconds) if left <= 0 else schedstate(False, left)
+        if left > 0:
+            return schedstate(False, left)
+        return schedstate(True, self._next_check() if self.relative else self.seconds)
+
+    def _next_check(self) -> float:
+        """Seconds until a relative schedule is due again, if it runs now."""
+        now = self.maybe_make_aware(self.now())
+        return max(remaining(now, self.run_every, now, relative=True).total_seconds(), 0)
 
     @property
     def seconds(self) -> float:
@@ -193,12 +201,16 @@ class crontab_parser:  # noqa: N801  # Celery's name
         """The values that a field allows. Raises `ParseException` or ``ValueError``."""
         found: set[int] = set()
         for part in spec.split(","):
-            if not part:
-                raise ParseException("empty part")
-            found.update(self._values(part))
+            found.update(self._values(part.strip()))
         return found
 
     def _values(self, part: str) -> list[int]:
+        if not part:
+            raise ParseException("empty part")
+        if part.startswith("-"):
+            raise ParseException(f"negative numbers are not supported: {part!r}")
+        if part == "*/":
+            raise ParseException(f"a step is missing: {part!r}")
         match = self.PART.fullmatch(part)
         if match is None or (match["step"] and not (match["star"] or match["last"])):
             raise ValueError(f"Invalid weekday literal {part!r}.")
@@ -340,9 +352,20 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
         if left > 0:
             return schedstate(False, left)
         later = max(self.remaining_estimate(self.now()).total_seconds(), 0)
+        return schedstate(self._in_time(last_run_at), later)
+
+    def _in_time(self, last_run_at: datetime.datetime) -> bool:
+        """Whether the latest run that was missed is within ``beat_cron_starting_deadline``."""
         deadline = self.app.conf.beat_cron_starting_deadline
-        in_time = deadline is None or -left <= deadline
-        return schedstate(in_time, later)
+        if deadline is None:
+            return True
+        last, _, now = self.remaining_delta(last_run_at)
+        oldest = add_seconds_to_datetime(now, -deadline)
+        # The first minute after another one: what is exactly on the deadline is in time.
+        before = add_seconds_to_datetime(oldest, -1e-6)
+        since = max(to_utc(last), to_utc(before)).astimezone(now.tzinfo)
+        due = self._next_after(since).replace(tzinfo=now.tzinfo)
+        return to_utc(oldest) <= to_utc(due) <= to_utc(now)
 
     # -- as a value --------------------------------------------------------------------------
 
@@ -370,10 +393,7 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
     __hash__ = None  # schedules can be changed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._original(), {}
-
-    def __setstate__(self, state: Any) -> None:
-        """Everything is in the arguments."""
+        return type(self), self._original(), {"nowfun": self.nowfun} if self.nowfun else {}
 
 
 SOLAR_EVENTS: dict[str, tuple[str, str, bool]] = {
@@ -448,7 +468,8 @@ class solar(BaseSchedule):  # noqa: N801  # Celery's name
         return when - to_utc(self.maybe_make_aware(self.now()))
 
     def _next_event(self, start: datetime.datetime) -> datetime.datetime:
-        """The first event after ``start``. Days on which there is none are passed over."""
+        """The first event after ``start``, in UTC. Days on which there is none are passed over;
+        where none is found, the day on which to look again."""
         options = {"use_center": True} if self.use_center else {}
         ask = getattr(self.cal, self.method)
         for days in range(self.max_search_days):
@@ -460,7 +481,7 @@ class solar(BaseSchedule):  # noqa: N801  # Celery's name
                 continue
             event: datetime.datetime = found.datetime()
             return event
-        raise RuntimeError(f"no {self.event} within a year at {self.lat}, {self.lon}")
+        return start.replace(tzinfo=None) + datetime.timedelta(days=self.max_search_days)
 
     def is_due(self, last_run_at: datetime.datetime) -> Any:
         left = self.remaining_estimate(last_run_at).total_seconds()

@@ -400,8 +400,8 @@ class Celery(Configured, Connected):
         return timezone.get_timezone(conf.timezone)
 
     @timezone.setter
-    def timezone(self, zone: datetime.tzinfo) -> None:
-        self._timezone = zone
+    def timezone(self, zone: datetime.tzinfo | str) -> None:
+        self._timezone = timezone.get_timezone(zone)
 
     @timezone.deleter
     def timezone(self) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from celery._state import get_current_app
 from celery.exceptions import InvalidTaskError, NotRegistered
-
 from .autoretry import add_autoretry_behaviour
 
 __all__ = ("TaskRegistry",)
@@ -56,3 +57,15 @@ class TaskRegistry(dict[str, Any]):
 
 def _kind(task: Any) -> str:
     return str(getattr(task, "type", "regular"))
+
+
+def _unpickle_task(name: str) -> Any:
+    """The task of the current app: what a task was pickled as by Celery before 3.0."""
+    return get_current_app().tasks[name]
+
+
+def _unpickle_task_v2(name: str, module: str | None = None) -> Any:
+    """The task of the current app, once the module that makes it is imported."""
+    if module is not None:
+        importlib.import_module(module)
+    return get_current_app().tasks[name]

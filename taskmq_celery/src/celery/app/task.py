@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
@@ -23,6 +23,7 @@ from celery.utils.threads import LocalStack
 
 from .annotations import resolve_all as resolve_all_annotations
 from .context import Context
+from .registry import _unpickle_task_v2
 from .utils import appstr
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ EXEC_OPTIONS = (
     *("compression", "time_limit", "soft_time_limit", "immediate", "mandatory", "ignore_result"),
 )
 """Attributes of a task that are options of every call of it."""
+
+SHOWN_BOUND = "<@task: {0.name} of {app}{flags}>"
+SHOWN_UNBOUND = "<unbound {0.__class__.__name__}{flags}>"
+SHOWN_CLASS = "<class {0.__name__} of {app}{flags}>"
 
 CHANGEABLE = ("queue", "priority", "headers", "expires", "shadow")
 """Options of `Task.retry` that change the message, beside its arguments."""
@@ -633,12 +638,10 @@ class Task:
         return kind.__name__
 
     def __repr__(self) -> str:
-        if not self.__bound__:
-            return f"<unbound {type(self).__name__}>"
-        return f"<@task: {self.name} of {appstr(self._app)}>"
+        return _reprtask(self, SHOWN_BOUND if self.__bound__ else SHOWN_UNBOUND)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle_task, (self.name, type(self).__module__)
+        return _unpickle_task_v2, (self.name, type(self).__module__)
 
 
 BaseTask = Task  # its name in old programs
@@ -652,7 +655,8 @@ class Header:
         self.bound = bound
 
     def __get__(self, task: Any, owner: type) -> Callable[..., Any]:
-        check = head_from_fun(self.function, bound=self.bound)
+        has_self = self.bound or not inspect.isfunction(self.function)
+        check = head_from_fun(self.function, bound=has_self)
         setattr(owner, "__header__", staticmethod(check))  # noqa: B010  # mangled otherwise
         return check
 
@@ -691,7 +695,9 @@ def _listed(value: Any) -> list[Any] | None:
     return value if value is None or isinstance(value, list) else [value]
 
 
-def _unpickle_task(name: str, module: str) -> Task:
-    __import__(module)
-    task: Task = current_app.tasks[name]
-    return task
+def _reprtask(task: Any, fmt: str | None = None, flags: Iterable[str] | None = None) -> str:
+    """A task, or a class of tasks, as text. ``fmt`` may use it as ``{0}``, ``{app}`` and
+    ``{flags}``."""
+    shown = appstr(task._app) if task._app is not None else "no app"
+    noted = f" ({', '.join(flags)})" if flags else ""
+    return (fmt or SHOWN_CLASS).format(task, app=shown, flags=noted)

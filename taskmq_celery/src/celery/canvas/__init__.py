@@ -11,8 +11,9 @@ of the engine, stored in one step.
 
 from __future__ import annotations
 
-from .chains import _chain, chain
-from .groups import _chord, chord, group, maybe_unroll_group
+from .chains import _chain, _fold_chain, _merge_chain_step, chain
+from .counting import _clear_chord_option, _strip_chord_header_links
+from .groups import _chord, _maybe_group, chord, group, maybe_unroll_group
 from .mapped import _basemap, chunks, xmap, xstarmap
 from .signatures import Signature, maybe_signature, signature, task_name_from
 from .stamping import GroupStampingVisitor, StampingVisitor, _merge_dictionaries
@@ -24,7 +25,12 @@ __all__ = (
     "_basemap",
     "_chain",
     "_chord",
+    "_clear_chord_option",
+    "_fold_chain",
+    "_maybe_group",
+    "_merge_chain_step",
     "_merge_dictionaries",
+    "_strip_chord_header_links",
     "chain",
     "chord",
     "chunks",

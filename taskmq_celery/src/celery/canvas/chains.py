@@ -17,7 +17,7 @@ from .signatures import Signature, maybe_signature
 if TYPE_CHECKING:
     from celery.app.base import Celery
 
-__all__ = ("_chain", "chain")
+__all__ = ("_chain", "_fold_chain", "_merge_chain_step", "chain")
 
 OF_THE_PARTS = ("link", "link_error", "task_id")
 """Options of a chain that are gone once its tasks are part of another one."""
@@ -196,7 +196,7 @@ class _chain(Signature):  # noqa: N801  # Celery's name
         if not isinstance(other, Signature):
             return NotImplemented
         if isinstance(other, _chain):
-            return joined(other.unchain_tasks(), self)
+            return _fold_chain(other.unchain_tasks(), self)
         steps = self.unchain_tasks()
         if isinstance(other, self.TYPES["group"]):
             if other._is_empty():
@@ -206,13 +206,7 @@ class _chain(Signature):  # noqa: N801  # Celery's name
                 return self | single
             if not steps:
                 return other
-        last = steps[-1] if steps else None
-        if isinstance(last, self.TYPES["chord"]) and not isinstance(other, self.TYPES["chord"]):
-            last.body = last.body | other
-            return self._again(steps)
-        if isinstance(last, self.TYPES["group"]) and not isinstance(other, self.TYPES["group"]):
-            return self._again(_with_chord(steps, other, self._app))
-        return self._again([*steps, other])
+        return self._again(_merge_chain_step(steps, other, self._app))
 
     def _again(self, steps: list[Any]) -> Any:
         made = type(self).from_dict(
@@ -245,7 +239,7 @@ class chain(_chain):  # noqa: N801  # Celery's name
     def __new__(cls, *tasks: Any, **kwargs: Any) -> Any:
         if kwargs or not tasks or (len(tasks) == 1 and not _is_many(tasks[0])):
             return super().__new__(cls)
-        made = joined(tasks[0] if len(tasks) == 1 else tasks)
+        made = _fold_chain(tasks[0] if len(tasks) == 1 else tasks)
         if cls is not chain and type(made) is _chain:
             special = super().__new__(cls)
             special.__init__(made.tasks)  # type: ignore[misc]  # what __new__ gives is no chain
@@ -253,7 +247,7 @@ class chain(_chain):  # noqa: N801  # Celery's name
         return made
 
 
-def joined(steps: Any, so_far: Any = None) -> Any:
+def _fold_chain(steps: Any, so_far: Any = None) -> Any:
     """Signatures joined by ``|`` into one, at a cost that is linear in their number."""
     ours = so_far is None
     so_far = _chain([]) if ours else so_far
@@ -267,6 +261,21 @@ def joined(steps: Any, so_far: Any = None) -> Any:
             so_far = so_far | step
             ours = isinstance(so_far, _chain) and so_far is not step
     return so_far
+
+
+def _merge_chain_step(steps: list[Any], step: Any, app: Any = None) -> Any:
+    """The steps of a chain with one more behind them, which joins the body of a chord that is
+    there, and makes a chord of a group. ``NotImplemented`` for what is no signature."""
+    kinds = Signature.TYPES
+    if not isinstance(step, Signature):
+        return NotImplemented
+    last = steps[-1] if steps else None
+    if isinstance(last, kinds["chord"]) and not isinstance(step, kinds["chord"]):
+        last.body = last.body | step
+        return steps
+    if isinstance(last, kinds["group"]) and not isinstance(step, kinds["group"]):
+        return _with_chord(steps, step, app)
+    return [*steps, step]
 
 
 def _may_follow(steps: list[Any], step: Any) -> bool:

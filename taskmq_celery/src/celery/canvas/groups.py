@@ -24,7 +24,7 @@ from .signatures import Signature, maybe_signature, signature
 if TYPE_CHECKING:
     from celery.app.base import Celery
 
-__all__ = ("_chord", "chord", "group", "maybe_unroll_group")
+__all__ = ("_chord", "_maybe_group", "chord", "group", "maybe_unroll_group")
 
 
 @Signature.register_type()
@@ -292,7 +292,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
             tuple(args or ()),
             {
                 "kwargs": dict(kwargs or {}),
-                "header": _header_of(header, app),
+                "header": _maybe_group(header, app),
                 "body": maybe_signature(body, app=app),
             },
             options,
@@ -572,8 +572,8 @@ def maybe_unroll_group(group: Any) -> Any:
     return maybe_signature(tasks[0]) if count == 1 else group
 
 
-def _header_of(tasks: Any, app: Any) -> Any:
-    """The tasks of a header, which may be given in many ways."""
+def _maybe_group(tasks: Any, app: Any) -> Any:
+    """The tasks of a header, which may be given in many ways: as a group, a task, or several."""
     if isinstance(tasks, Mapping) and not isinstance(tasks, Signature):
         tasks = signature(tasks, app=app)
     if isinstance(tasks, (group, _chain)):

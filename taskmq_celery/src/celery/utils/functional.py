@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
+from numbers import Real
 from typing import Any, TypeVar
 
 from kombu.utils.functional import (
@@ -21,29 +23,56 @@ from kombu.utils.functional import (
 from .sequences import regen
 
 __all__ = (
+    "DummyContext",
     "LRUCache",
     "chunks",
     "dictfilter",
     "first",
     "firstmethod",
     "fun_accepts_kwargs",
+    "fun_takes_argument",
     "head_from_fun",
     "is_list",
+    "is_numeric_value",
     "lazy",
+    "lookahead",
     "mattrgetter",
     "maybe",
     "maybe_evaluate",
     "maybe_list",
     "memoize",
+    "mlazy",
     "noop",
     "padlist",
     "pass1",
     "regen",
+    "seq_concat_item",
+    "seq_concat_seq",
     "uniq",
 )
 
 T = TypeVar("T")
 STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+class DummyContext(AbstractContextManager["DummyContext"]):
+    """A context that does nothing, and lets every error through."""
+
+    def __exit__(self, *exc_info: object) -> None:
+        return None
+
+
+class mlazy(lazy):  # type: ignore[misc]  # noqa: N801  # kombu has no types; Celery's name
+    """A `lazy` that is evaluated once, and keeps what came out."""
+
+    evaluated = False
+    _value: Any = None
+
+    def evaluate(self) -> Any:
+        if not self.evaluated:
+            self._value = super().evaluate()
+            self.evaluated = True
+        return self._value
 
 
 def noop(*args: Any, **kwargs: Any) -> None:
@@ -90,6 +119,30 @@ def padlist(container: Iterable[Any], size: int, default: Any = None) -> list[An
     return found + [default] * (size - len(found))
 
 
+def lookahead(it: Iterable[T]) -> Iterator[tuple[T, T | None]]:
+    """Every element with the one behind it; the last with ``None``."""
+    rest = iter(it)
+    for current in rest:
+        break
+    else:
+        return
+    for following in rest:
+        yield current, following
+        current = following
+    yield current, None
+
+
+def seq_concat_item(seq: Any, item: Any) -> Any:
+    """A list or tuple with one more element, as the type that it is."""
+    return type(seq)((*seq, item))
+
+
+def seq_concat_seq(a: Any, b: Any) -> Any:
+    """Two lists or tuples as one, of the type of the longer; of the first's if neither is."""
+    kind = type(b) if len(b) > len(a) else type(a)
+    return kind((*a, *b))
+
+
 def mattrgetter(*attrs: str) -> Callable[[Any], dict[str, Any]]:
     """A function that gives several attributes of an object; a missing one is ``None``."""
     return lambda obj: {name: getattr(obj, name, None) for name in attrs}
@@ -105,6 +158,23 @@ def maybe(typ: Callable[[Any], Any], val: Any) -> Any:
     return typ(val) if val is not None else val
 
 
+def fun_takes_argument(name: str, fun: Callable[..., Any], position: int | None = None) -> bool:
+    """Whether a function may be given the argument ``name``: by that name or, with
+    ``position``, as the argument of that number, the first being 1."""
+    parameters = list(inspect.signature(fun).parameters.values())
+    stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(p.kind in stars for p in parameters):
+        return True
+    if position is not None:
+        return len(parameters) >= position
+    return any(p.name == name for p in parameters)
+
+
+def is_numeric_value(value: Any) -> bool:
+    """Whether this is a number, and no ``bool``."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def fun_accepts_kwargs(fun: Callable[..., Any]) -> bool:
     """Whether a function takes any keyword argument."""
     parameters = inspect.signature(fun).parameters.values()
@@ -112,14 +182,20 @@ def fun_accepts_kwargs(fun: Callable[..., Any]) -> bool:
 
 
 def head_from_fun(fun: Callable[..., Any], bound: bool = False) -> Callable[..., Any]:
-    """A function with the parameters of ``fun`` and no body: calling it checks the arguments.
+    """A function with the parameters of ``fun``, which only says that the arguments fit: calling
+    it with others raises ``TypeError``.
 
-    The interpreter's own binding is by far the fastest check, and words its errors best.
-    ``bound``: the first parameter is filled in already.
+    The interpreter's own binding is by far the fastest check, and words its errors best. A method
+    and a callable object have their ``self`` among the parameters, unless ``bound``: the first
+    parameter is filled in then.
     """
-    target = fun if inspect.isfunction(fun) or inspect.ismethod(fun) else fun.__call__  # type: ignore[operator]  # an object
+    if inspect.ismethod(fun):
+        target: Any = fun.__func__
+    else:
+        target = fun if inspect.isfunction(fun) else type(fun).__call__
     name = getattr(fun, "__name__", type(fun).__name__)
-    head = _head(name, inspect.signature(target))
+    # Of the function itself: a wrapper may take what the one it wraps does not.
+    head = _head(name, inspect.signature(target, follow_wrapped=False))
     return partial(head, object()) if bound else head
 
 
@@ -139,7 +215,7 @@ def _head(name: str, signature: inspect.Signature) -> Callable[..., Any]:
     if parameters and parameters[-1].kind is inspect.Parameter.POSITIONAL_ONLY:
         parts.append("/")
     namespace: dict[str, Any] = {}
-    source = f"def head({', '.join(parts)}): pass"
+    source = f"def head({', '.join(parts)}): return True"
     exec(source, namespace)  # noqa: S102  # built from parameter names alone
     head: Callable[..., Any] = namespace["head"]
     head.__name__ = head.__qualname__ = name

@@ -9,7 +9,9 @@ import zoneinfo
 from functools import cached_property
 from typing import Any
 
+from dateutil import tz as dateutil_tz
 from dateutil.relativedelta import relativedelta
+from dateutil.tz import resolve_imaginary
 
 __all__ = (
     "adjust_timestamp",
@@ -32,11 +34,14 @@ __all__ = (
 )
 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-RATE_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+RATE_UNITS = {"s": 0, "m": 1, "h": 2}  # powers of 60 seconds
 UNITS = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 
 ZERO = datetime.timedelta(0)
-
+SECOND = datetime.timedelta(seconds=1)
+MINUTE = datetime.timedelta(minutes=1)
+HOUR = datetime.timedelta(hours=1)
+DAY = datetime.timedelta(days=1)
 
 YEARMONTHS = {
     name: number
@@ -88,7 +93,7 @@ class _Zone:
         """A zone by name. Raises ``ZoneInfoNotFoundError``."""
         return zoneinfo.ZoneInfo(zone) if isinstance(zone, str) else zone
 
-    def tz_or_local(self, tzinfo: datetime.tzinfo | None = None) -> datetime.tzinfo:
+    def tz_or_local(self, tzinfo: datetime.tzinfo | str | None = None) -> datetime.tzinfo:
         return self.local if tzinfo is None else self.get_timezone(tzinfo)
 
     def to_local(
@@ -122,8 +127,20 @@ def is_naive(dt: datetime.datetime) -> bool:
 
 
 def make_aware(dt: datetime.datetime, tz: datetime.tzinfo) -> datetime.datetime:
-    """A datetime without zone, as one of ``tz``."""
-    return dt.replace(tzinfo=tz)
+    """A datetime without zone, as one of ``tz``. A time that the zone's clock leaves out, when it
+    is put forward, is as much later."""
+    aware = dt.replace(tzinfo=tz)
+    return resolve_imaginary(aware) if _is_imaginary(dt, tz) else aware
+
+
+def _is_imaginary(dt: datetime.datetime, tz: datetime.tzinfo) -> bool:
+    """Whether the zone's clock never shows this time, since it is put forward over it."""
+    if not isinstance(tz, zoneinfo.ZoneInfo):
+        return False  # others need not be able to tell
+    try:
+        return not dateutil_tz.datetime_exists(dt, tz)
+    except ValueError:  # at the very end of the calendar
+        return False
 
 
 def localize(dt: datetime.datetime, tz: datetime.tzinfo) -> datetime.datetime:
@@ -137,13 +154,14 @@ def to_utc(dt: datetime.datetime) -> datetime.datetime:
 
 
 def maybe_make_aware(
-    dt: datetime.datetime, tz: datetime.tzinfo | None = None, naive_as_utc: bool = True
+    dt: datetime.datetime, tz: datetime.tzinfo | str | None = None, naive_as_utc: bool = True
 ) -> datetime.datetime:
-    """An aware datetime of ``tz`` (UTC if not given); a naive one is meant as UTC or as ``tz``."""
+    """An aware datetime as it is; a naive one, which is meant in UTC or in ``tz``, in ``tz`` (UTC
+    if not given)."""
+    if not is_naive(dt):
+        return dt
     zone = timezone.utc if tz is None else timezone.tz_or_local(tz)
-    if is_naive(dt):
-        dt = make_aware(dt, timezone.utc if naive_as_utc else zone)
-    return localize(dt, zone)
+    return localize(make_aware(dt, timezone.utc if naive_as_utc else zone), zone)
 
 
 def maybe_iso8601(dt: datetime.datetime | str | None) -> datetime.datetime | None:
@@ -207,17 +225,55 @@ def remaining(
     now: datetime.datetime | None = None,
     relative: bool = False,
 ) -> datetime.timedelta:
-    """How long it is from ``now`` until ``start + ends_in``; negative once that is over.
+    """How much time passes from ``now`` until ``start + ends_in``; negative once that is over.
 
-    ``relative``: the end is first cut down to the resolution of ``ends_in``.
+    ``relative``: the end is first cut down to the resolution of ``ends_in``, on the clock of the
+    zone that ``start`` is in; it stays after ``start``.
     """
     now = now or datetime.datetime.now(datetime.timezone.utc)
-    end = start + ends_in
-    if relative and isinstance(ends_in, datetime.timedelta):
-        end = delta_resolution(end, ends_in).replace(microsecond=0)
-    if is_naive(end) != is_naive(now):
-        end, now = to_utc(end), to_utc(now)
-    return end - now
+    if isinstance(ends_in, ffwd):
+        end = start + ends_in
+    elif relative and ends_in >= SECOND:
+        end = _unit_end(start, ends_in)
+    else:
+        end = add_seconds_to_datetime(start, ends_in.total_seconds())
+    return subtract_datetimes(end, now)
+
+
+def _unit_end(start: datetime.datetime, interval: datetime.timedelta) -> datetime.datetime:
+    """Where the day, hour, minute or second begins in which the interval ends."""
+    if interval >= DAY:  # days are counted on the calendar
+        midnight = delta_resolution(start + interval, interval)
+        return min(_moments(midnight, start), key=_instant, default=midnight)
+    end = add_seconds_to_datetime(start, interval.total_seconds())
+    unit = next(size for size in (HOUR, MINUTE, SECOND) if interval >= size)
+    # The clock may be put back over the beginning, or put forward over it: what counts is which
+    # moment of those that the clock calls so is the last, or else the next one.
+    shown = {end.replace(tzinfo=None)}
+    for offset in (start.utcoffset(), end.utcoffset()):
+        if offset is not None:
+            shown.add(to_utc(end).replace(tzinfo=None) + offset)
+    begins = [delta_resolution(each, unit).replace(microsecond=0) for each in shown]
+    moments = [
+        moment
+        for begin in begins
+        for wall in (begin, begin + unit)
+        for moment in _moments(wall.replace(tzinfo=start.tzinfo), start)
+    ]
+    passed = [moment for moment in moments if _instant(moment) <= _instant(end)]
+    return max(passed, key=_instant) if passed else min(moments, key=_instant)
+
+
+def _moments(wall: datetime.datetime, after: datetime.datetime) -> list[datetime.datetime]:
+    """The moments, one or two, at which the clock shows this time; or what it is put forward to."""
+    found = [wall.replace(fold=fold) for fold in (0, 1)]
+    if wall.tzinfo is not None:
+        found = [resolve_imaginary(moment) for moment in found]
+    return [moment for moment in found if _instant(moment) > _instant(after)]
+
+
+def _instant(dt: datetime.datetime) -> datetime.datetime:
+    return dt if dt.tzinfo is None else dt.astimezone(datetime.timezone.utc)
 
 
 def add_seconds_to_datetime(dt: datetime.datetime, seconds: float) -> datetime.datetime:
@@ -229,10 +285,15 @@ def add_seconds_to_datetime(dt: datetime.datetime, seconds: float) -> datetime.d
 
 
 def subtract_datetimes(end: datetime.datetime, start: datetime.datetime) -> datetime.timedelta:
-    """How much time passes between two moments, whatever the clock of their zone does."""
-    if end.tzinfo is None or start.tzinfo is None:
+    """How much time passes between two moments, whatever the clock of their zone does. Where one
+    of them has no zone, UTC is meant."""
+    if is_naive(end) and is_naive(start):
         return end - start
-    return end.astimezone(datetime.timezone.utc) - start.astimezone(datetime.timezone.utc)
+    return _instant(_or_utc(end)) - _instant(_or_utc(start))
+
+
+def _or_utc(dt: datetime.datetime) -> datetime.datetime:
+    return dt.replace(tzinfo=datetime.timezone.utc) if is_naive(dt) else dt
 
 
 def yearmonth(name: str) -> int:
@@ -250,7 +311,10 @@ def rate(r: Any) -> float:
     if not isinstance(r, str):
         return float(r)
     runs, _, unit = r.partition("/")
-    return float(runs) / RATE_UNITS[unit or "s"] if runs else 0.0
+    often = float(runs or 0)
+    for _ in range(RATE_UNITS[unit or "s"]):
+        often /= 60.0
+    return often
 
 
 def weekday(name: str) -> int:
@@ -277,8 +341,8 @@ def humanize_seconds(
 
 
 def utcoffset(time: Any = _time, localtime: Any = _time.localtime) -> float:
-    """Hours by which local time is behind UTC."""
-    return float((time.altzone if localtime().tm_isdst else time.timezone) // 3600)
+    """Hours by which local time is behind UTC; India's are -5.5."""
+    return float((time.altzone if localtime().tm_isdst else time.timezone) / 3600)
 
 
 def adjust_timestamp(ts: float, offset: float, here: Any = utcoffset) -> float:
