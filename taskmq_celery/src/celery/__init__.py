@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kombu.utils.uuid import uuid
 
     from celery._state import current_app, current_task
@@ -148,6 +150,23 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _find_option_with_arg(
+    argv: list[str],
+    short_opts: Iterable[str] | None = None,
+    long_opts: Iterable[str] | None = None,
+) -> str:
+    """What a command line says for an option, ``-P value`` or ``--pool=value``. Raises
+    ``KeyError`` if it says nothing."""
+    short, long = set(short_opts or ()), set(long_opts or ())
+    for place, argument in enumerate(argv):
+        name, equals, value = argument.partition("=")
+        if equals and name in long:
+            return value
+        if argument in short | long and place + 1 < len(argv):
+            return argv[place + 1]
+    raise KeyError("|".join(sorted(short | long)))
 
 
 def maybe_patch_concurrency(*args: Any, **kwargs: Any) -> None:

@@ -24,6 +24,7 @@ from celery.utils.time import maybe_iso8601
 
 from . import routes
 from .publishing import publish
+from .republishing import _callback_publish_retry, retry_publish
 from .sending import send_task_message
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from .base import Celery
 
-__all__ = ("AMQP", "Queues", "task_message")
+__all__ = ("AMQP", "Queues", "_callback_publish_retry", "task_message")
 
 INT_MIN = -2147483648
 
@@ -205,7 +206,7 @@ class AMQP:
 
     def __init__(self, app: Celery) -> None:
         self.app = app
-        self._routed: tuple[int, routes.Router] | None = None
+        self._routed: routes.Router | None = None
         self._producer_pool: tuple[int, Any] | None = None
 
     @cached_property
@@ -263,10 +264,9 @@ class AMQP:
     @property
     def router(self) -> routes.Router:
         """The routes of ``task_routes``."""
-        revision = self.app.conf.revision
-        if self._routed is None or self._routed[0] != revision:
-            self._routed = revision, self.Router()
-        return self._routed[1]
+        if self._routed is None:
+            self._routed = self.Router()
+        return self._routed
 
     @property
     def routes(self) -> list[Any]:
@@ -472,6 +472,10 @@ class AMQP:
         """Publish a message with a producer of kombu's, as Celery does: for queues of the broker
         that real Celery workers consume from. See `celery.app.sending.send_task_message`."""
         return send_task_message(self, producer, name, message, **options)
+
+    def _retry_publish(self, publish: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call what publishes for a task that has ended: see `celery.app.republishing`."""
+        return retry_publish(self, publish, *args, **kwargs)
 
     def instant(self, when: Any, now: float) -> float | None:
         """An ``eta`` or ``expires`` (seconds from now, datetime, ISO text) as epoch seconds."""

@@ -130,7 +130,11 @@ class Celery(Configured, Connected):
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
         self.conf = Settings(
-            {**(changes or {}), **written}, self._load_config, namespace, self._config_loaded
+            {**(changes or {}), **written},
+            self._load_config,
+            namespace,
+            self._config_loaded,
+            self._config_changed,
         )
         self.conf.update(kwargs)
 

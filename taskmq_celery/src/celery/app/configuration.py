@@ -97,6 +97,10 @@ class Configured:
         self.configured = True
         self.on_after_configure.send(sender=self, source=self.conf)
 
+    def _config_changed(self, name: str) -> None:
+        if name in ROUTING and "amqp" in vars(self):
+            self.amqp.flush_routes()
+
     @cached_property
     def loader(self) -> BaseLoader:
         """How modules and configuration are imported."""

@@ -27,7 +27,7 @@ class Connected:
 
     amqp_cls: Any = "celery.app.amqp:AMQP"
     conf: Settings
-    _pool: tuple[int, Any] | None
+    _pool: tuple[int, Any] | None = None
 
     @cached_property
     def amqp(self) -> AMQP:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from celery._state import get_current_app
 from celery.exceptions import InvalidTaskError, NotRegistered
+
 from .autoretry import add_autoretry_behaviour
 
 __all__ = ("TaskRegistry",)

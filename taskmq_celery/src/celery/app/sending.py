@@ -13,6 +13,8 @@ from kombu.entity import Queue
 
 from celery import signals
 
+from .republishing import _callback_publish_retry, publish_again
+
 if TYPE_CHECKING:
     from .amqp import AMQP, task_message
 
@@ -68,19 +70,21 @@ def send_task_message(
             retry_policy=policy,
             **told,
         )
-    published = producer.publish(
-        body,
-        exchange=name_of_exchange,
-        routing_key=key,
-        serializer=serializer or conf.task_serializer,
-        compression=compression or conf.task_compression,
-        retry=conf.task_publish_retry if retry is None else retry,
-        retry_policy=policy,
-        delivery_mode=_delivery_mode(queue, delivery_mode, conf.task_default_delivery_mode),
-        declare=declare,
-        headers=sent_headers,
+    retry = conf.task_publish_retry if retry is None else retry
+    sent = {
+        "exchange": name_of_exchange,
+        "routing_key": key,
+        "serializer": serializer or conf.task_serializer,
+        "compression": compression or conf.task_compression,
+        "delivery_mode": _delivery_mode(queue, delivery_mode, conf.task_default_delivery_mode),
+        "declare": declare,
+        "headers": sent_headers,
         **properties,
-    )
+    }
+    if retry and _callback_publish_retry.get():
+        published = publish_again(amqp, producer, policy, body, sent)
+    else:
+        published = producer.publish(body, retry=retry, retry_policy=policy, **sent)
     if signals.after_task_publish.receivers:
         signals.after_task_publish.send(headers=sent_headers, **told)
     if signals.task_sent.receivers:

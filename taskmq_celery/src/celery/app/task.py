@@ -14,7 +14,7 @@ from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
 
 from celery import states
-from celery._state import _task_stack, current_app, get_current_app
+from celery._state import _task_stack, get_current_app
 from celery.exceptions import MaxRetriesExceededError, Retry
 from celery.local import class_property
 from celery.utils.functional import head_from_fun, maybe_list

@@ -91,7 +91,8 @@ class Settings(MutableMapping[str, Any]):
     """``app.conf``: settings as attributes and as items.
 
     ``load`` gives the configuration source when the first setting is read; writing does not need
-    it. ``loaded`` is called then. ``revision`` is raised by every change made here.
+    it. ``loaded`` is called then. ``revision`` is raised by every change made here, and
+    ``changed`` is called with the name of a setting that is written.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Settings(MutableMapping[str, Any]):
         load: Callable[[], Source | None] = lambda: None,
         namespace: str | None = None,
         loaded: Callable[[], Any] = lambda: None,
+        changed: Callable[[str], Any] = lambda name: None,
     ) -> None:
         own = vars(self)
         own["_changes"] = {}
@@ -107,6 +109,7 @@ class Settings(MutableMapping[str, Any]):
         own["_extra_defaults"] = []
         own["_load"] = load
         own["_loaded"] = loaded
+        own["_changed"] = changed
         own["_source"] = None
         own["_loading"] = False
         own["_told"] = set()
@@ -163,12 +166,15 @@ class Settings(MutableMapping[str, Any]):
         name = self._name(name)
         self._changes[name] = value
         self.touch()
+        self._changed(name)
         if self.is_loaded:
             self._warn_of_unknown([name])
 
     def __delitem__(self, name: str) -> None:
-        del self._changes[self._name(name)]
+        name = self._name(name)
+        del self._changes[name]
         self.touch()
+        self._changed(name)
 
     def clear(self) -> None:
         """Forget what was set here; the configuration source stays."""

@@ -13,8 +13,7 @@ from typing import Any
 
 from celery import signals
 from celery.app import trace
-from celery.exceptions import SecurityError
-from celery.platforms import EX_FAILURE, EX_OK
+from celery.platforms import EX_FAILURE, EX_OK, check_privileges
 from celery.platforms import signals as os_signals
 from celery.utils.log import get_logger
 from celery.utils.text import pluralize
@@ -27,11 +26,6 @@ __all__ = ("Worker",)
 
 logger = get_logger(__name__)
 connection_logger = get_logger("celery.worker.consumer.connection")
-
-PICKLE = {"pickle", "application/x-python-serialize"}
-ROOT_DISALLOWED = """\
-A worker that accepts pickled messages hands whoever can write to its queue the rights of its \
-user, and this user is root. Start it as another user (--uid), or set C_FORCE_ROOT if you must."""
 
 
 class Worker(WorkController):
@@ -56,9 +50,7 @@ class Worker(WorkController):
         signals.celeryd_init.send(
             sender=self.hostname, instance=self, conf=self.app.conf, options=kwargs
         )
-        forced = os.getuid() != 0 or os.environ.get("C_FORCE_ROOT")
-        if not forced and PICKLE & set(self.app.conf.accept_content or ()):
-            raise SecurityError(ROOT_DISALLOWED)
+        check_privileges(self.app.conf.accept_content)
 
     def on_after_init(
         self,

@@ -122,14 +122,11 @@ def padlist(container: Iterable[Any], size: int, default: Any = None) -> list[An
 def lookahead(it: Iterable[T]) -> Iterator[tuple[T, T | None]]:
     """Every element with the one behind it; the last with ``None``."""
     rest = iter(it)
-    for current in rest:
-        break
-    else:
-        return
-    for following in rest:
-        yield current, following
-        current = following
-    yield current, None
+    for current in islice(rest, 1):
+        for following in rest:
+            yield current, following
+            current = following  # the element to give next
+        yield current, None
 
 
 def seq_concat_item(seq: Any, item: Any) -> Any:
