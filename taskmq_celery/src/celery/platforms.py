@@ -238,7 +238,7 @@ class Signals:
         ``TypeError`` for what is no name in upper case."""
         if isinstance(name, int):
             return name
-        if not isinstance(name, str) or not name.isupper():
+        if not name.isupper():
             raise TypeError(f"a signal's name is in upper case, as INT: not {name!r}")
         return int(getattr(_signal, self._full(name)))
 
@@ -291,7 +291,7 @@ def parse_uid(uid: str | int) -> int:
         return int(uid)
     except ValueError:
         try:
-            return pwd.getpwnam(str(uid)).pw_uid
+            return int(pwd.getpwnam(str(uid)).pw_uid)
         except KeyError:
             raise KeyError(f"User does not exist: {uid}") from None
 
@@ -302,7 +302,7 @@ def parse_gid(gid: str | int) -> int:
         return int(gid)
     except ValueError:
         try:
-            return grp.getgrnam(str(gid)).gr_gid
+            return int(grp.getgrnam(str(gid)).gr_gid)
         except KeyError:
             raise KeyError(f"Group does not exist: {gid}") from None
 
@@ -595,7 +595,7 @@ def detached(
 
     return DaemonContext(
         umask=umask,
-        workdir=workdir or os.getcwd(),
+        workdir=workdir or os.getcwd(),  # noqa: PTH109  # as text
         fake=fake,
         after_chdir=try_files,
     )

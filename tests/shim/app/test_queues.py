@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
 from kombu.entity import Exchange, Queue
+from kombu.exceptions import OperationalError
 
 from celery import Celery, signals
 from celery.app.amqp import Queues
@@ -161,3 +163,76 @@ def test_limits_and_stamps_of_a_request() -> None:
     options = request.as_execution_options()
     assert (options["team"], options["retries"]) == ("red", 2)
     assert "argsrepr" not in dir(request)
+
+
+class Refusing:
+    """A producer that the broker refuses so many times."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.sent: list[dict[str, Any]] = []
+        self.revived: list[Any] = []
+        self.connection = SimpleNamespace(recoverable_connection_errors=(ConnectionResetError,))
+
+    def publish(self, body: Any, **message: Any) -> None:
+        self.sent.append(message)
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def revive(self, connection: Any) -> None:
+        self.revived.append(connection)
+
+
+AT_ONCE = {"max_retries": 2, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+
+def test_what_a_worker_publishes_is_sent_again(make_app: MakeApp) -> None:
+    app = make_app(task_publish_retry_policy=AT_ONCE)
+    message = app.amqp.as_task_v2("1", "add")
+    producer = Refusing(OperationalError("refused"), ConnectionResetError("gone"))
+    app.amqp._retry_publish(app.amqp.send_task_message, producer, "add", message)
+    assert len(producer.sent) == 3
+    assert producer.sent[0] == producer.sent[2]
+    assert producer.sent[0]["retry"] is False  # not within each other
+    assert producer.revived == [producer.connection]
+
+
+@pytest.mark.parametrize(
+    ("errors", "options", "sends"),
+    [
+        ([OperationalError("refused")] * 9, {}, 3),
+        ([ValueError("no")], {}, 1),
+        ([OperationalError("refused")], {"retry": False}, 1),
+        ([OperationalError("refused")] * 9, {"retry_policy": {"max_retries": 0}}, 1),
+    ],
+)
+def test_not_for_ever(
+    make_app: MakeApp, errors: list[Exception], options: dict[str, Any], sends: int
+) -> None:
+    app = make_app(task_publish_retry_policy=AT_ONCE)
+    producer = Refusing(*errors)
+    message = app.amqp.as_task_v2("1", "add")
+    with pytest.raises(type(errors[0])):
+        app.amqp._retry_publish(app.amqp.send_task_message, producer, "add", message, **options)
+    assert len(producer.sent) == sends
+
+
+def test_a_policy_without_end_has_one_in_a_worker(
+    make_app: MakeApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app(task_publish_retry_policy={**AT_ONCE, "max_retries": None})
+    producer = Refusing(*[OperationalError("refused")] * 9)
+    message = app.amqp.as_task_v2("1", "add")
+    with pytest.raises(OperationalError):
+        app.amqp._retry_publish(app.amqp.send_task_message, producer, "add", message)
+    assert len(producer.sent) == 4
+    assert caplog.text.count("sent again 3 times") == 1
+
+
+def test_the_router_follows_the_settings_it_is_made_from(make_app: MakeApp) -> None:
+    app = make_app(task_routes={"a": "one"})
+    before = app.amqp.router
+    app.conf.worker_prefetch_multiplier = 1
+    assert app.amqp.router is before
+    app.conf.task_routes = {"a": "two"}
+    assert app.amqp.router.route({}, "a")["queue"].name == "two"

@@ -206,3 +206,62 @@ def test_periodic_tasks_are_put_on_the_schedule(app: Any) -> None:
         }
     }
     assert app.add_periodic_task(crontab(), signature, name="own") == "own"
+
+
+@pytest.mark.parametrize(
+    ("zone", "every", "last", "due", "then"),
+    [
+        # the clock of Goose Bay went from 00:01 back to 23:01
+        ("America/Goose_Bay", {"hours": 1}, "2000-10-28 23:01", "2000-10-29T00:00:00-03:00", 3600),
+        # that of Havana goes from 00:00 to 01:00: a day of 23 hours begins at 01:00
+        ("America/Havana", {"days": 1}, "2026-03-07 23:30", "2026-03-08T01:00:00-04:00", 82800),
+        # that of Lord Howe moves by half an hour
+        (
+            "Australia/Lord_Howe",
+            {"hours": 1},
+            "2026-10-04 01:15",
+            "2026-10-04T02:30:00+11:00",
+            1800,
+        ),
+        # there was no 30 December in Samoa
+        ("Pacific/Apia", {"days": 1}, "2011-12-29 23:30", "2011-12-31T00:00:00+14:00", 86400),
+        ("America/New_York", {"minutes": 2}, "2026-03-08 01:58", "2026-03-08T03:00:00-04:00", 120),
+    ],
+)
+def test_relative_schedules_follow_the_clock(
+    make_app: Callable[..., Any], zone: str, every: dict[str, int], last: str, due: str, then: int
+) -> None:
+    app = make_app(timezone=zone)
+    ran = datetime.datetime.fromisoformat(last).replace(tzinfo=app.timezone)
+    moment = datetime.datetime.fromisoformat(due)
+    second = datetime.timedelta(seconds=1)
+    now = moment - second
+    often = schedule(datetime.timedelta(**every), relative=True, nowfun=lambda: now, app=app)
+    assert often.is_due(ran) == (False, 1)
+    now = moment + second
+    assert often.is_due(ran) == (True, then - 1)
+
+
+def test_the_latest_run_that_was_missed_counts(make_app: Callable[..., Any]) -> None:
+    app = make_app(beat_cron_starting_deadline=1800)
+    now = moment(5, 17, 10, 30)
+    twice = crontab(minute="0,45", nowfun=lambda: now, app=app)
+    assert twice.is_due(moment(5, 17, 8, 45)).is_due  # at 10:00, exactly half an hour ago
+    now += datetime.timedelta(seconds=1)
+    assert not twice.is_due(moment(5, 17, 8, 45)).is_due
+
+
+def now_for_pickle() -> datetime.datetime:
+    return NOW
+
+
+def test_a_pickled_crontab_keeps_its_clock() -> None:
+    kept = pickle.loads(pickle.dumps(crontab(minute=1, nowfun=now_for_pickle)))  # noqa: S301  # ours
+    assert kept.nowfun is now_for_pickle
+    assert kept == crontab(minute=1, nowfun=now_for_pickle)
+
+
+@pytest.mark.parametrize("spec", ["*/", "-20", "1,,2"])
+def test_what_is_no_field_at_all(spec: str) -> None:
+    with pytest.raises(ParseException):
+        crontab_parser(60).parse(spec)

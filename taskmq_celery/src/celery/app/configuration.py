@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ("Configured",)
 
+ROUTING = frozenset({"task_create_missing_queues", "task_routes"})
+"""Settings that ``app.amqp.router`` is made from."""
+
 ENVVAR_MISSING = (
     "The environment variable {0!r} is not set: it has to name the module with the configuration, "
     'as in {0}="proj.celeryconfig"'
@@ -27,6 +30,7 @@ ENVVAR_MISSING = (
 class Configured:
     """The part of an app that reads its configuration; `celery.app.base.Celery` is the whole."""
 
+    amqp: Any
     conf: Settings
     configured: bool
     loader_cls: Any
@@ -97,8 +101,8 @@ class Configured:
         self.configured = True
         self.on_after_configure.send(sender=self, source=self.conf)
 
-    def _config_changed(self, name: str) -> None:
-        if name in ROUTING and "amqp" in vars(self):
+    def _config_changed(self, name: str | None) -> None:
+        if (name is None or name in ROUTING) and "amqp" in vars(self):
             self.amqp.flush_routes()
 
     @cached_property

@@ -92,7 +92,7 @@ class Settings(MutableMapping[str, Any]):
 
     ``load`` gives the configuration source when the first setting is read; writing does not need
     it. ``loaded`` is called then. ``revision`` is raised by every change made here, and
-    ``changed`` is called with the name of a setting that is written.
+    ``changed`` is called then with the name of the setting, or ``None`` if it may be any.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Settings(MutableMapping[str, Any]):
         load: Callable[[], Source | None] = lambda: None,
         namespace: str | None = None,
         loaded: Callable[[], Any] = lambda: None,
-        changed: Callable[[str], Any] = lambda name: None,
+        changed: Callable[[str | None], Any] = lambda name: None,
     ) -> None:
         own = vars(self)
         own["_changes"] = {}
@@ -165,25 +165,24 @@ class Settings(MutableMapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         name = self._name(name)
         self._changes[name] = value
-        self.touch()
-        self._changed(name)
+        self.touch(name)
         if self.is_loaded:
             self._warn_of_unknown([name])
 
     def __delitem__(self, name: str) -> None:
         name = self._name(name)
         del self._changes[name]
-        self.touch()
-        self._changed(name)
+        self.touch(name)
 
     def clear(self) -> None:
         """Forget what was set here; the configuration source stays."""
         self._changes.clear()
         self.touch()
 
-    def touch(self) -> None:
-        """Say that something changed, so that what was built from the settings is built anew."""
+    def touch(self, name: str | None = None) -> None:
+        """Say that a setting changed, or any, so that what was built from it is built anew."""
         vars(self)["revision"] += 1
+        self._changed(name)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._find(self._name(name), _MISSING) is not _MISSING

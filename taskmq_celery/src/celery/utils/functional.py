@@ -62,7 +62,7 @@ class DummyContext(AbstractContextManager["DummyContext"]):
         return None
 
 
-class mlazy(lazy):  # type: ignore[misc]  # noqa: N801  # kombu has no types; Celery's name
+class mlazy(lazy):  # noqa: N801  # Celery's name
     """A `lazy` that is evaluated once, and keeps what came out."""
 
     evaluated = False
@@ -70,7 +70,7 @@ class mlazy(lazy):  # type: ignore[misc]  # noqa: N801  # kombu has no types; Ce
 
     def evaluate(self) -> Any:
         if not self.evaluated:
-            self._value = super().evaluate()
+            self._value = super().evaluate()  # type: ignore[no-untyped-call]  # kombu's
             self.evaluated = True
         return self._value
 
