@@ -64,7 +64,7 @@ def test_a_log_file_that_cannot_be_written_is_seen_at_once(tmp_path: Path) -> No
 @pytest.mark.parametrize("accepted", [["pickle"], ["json", "application/x-python-serialize"]])
 def test_root_may_not_unpickle(monkeypatch: pytest.MonkeyPatch, accepted: list[str]) -> None:
     for name in ("getuid", "geteuid", "getgid", "getegid"):
-        monkeypatch.setattr(platforms.os, name, lambda: 0)
+        monkeypatch.setattr(os, name, lambda: 0)
     monkeypatch.delenv("C_FORCE_ROOT", raising=False)
     with pytest.raises(SecurityError, match="uid=0"):
         check_privileges(accepted)
@@ -77,7 +77,7 @@ def test_root_may_not_unpickle(monkeypatch: pytest.MonkeyPatch, accepted: list[s
 
 def test_others_may(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("getuid", "geteuid", "getgid", "getegid"):
-        monkeypatch.setattr(platforms.os, name, lambda: 65534)
+        monkeypatch.setattr(os, name, lambda: 65534)
     check_privileges(["pickle"])
 
 
