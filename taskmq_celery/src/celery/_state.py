@@ -32,11 +32,11 @@ __all__ = (
 )
 
 
-class _ThreadLocal(threading.local):
+class _TLS(threading.local):
     current_app: Celery | None = None
 
 
-_tls = _ThreadLocal()
+_tls = _TLS()
 _task_stack = LocalStack()
 default_app: Celery | None = None
 _last_current: weakref.ReferenceType[Celery] | None = None

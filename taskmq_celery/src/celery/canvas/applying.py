@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from kombu.utils.functional import maybe_list
+
 from celery._state import get_current_worker_task
 from celery.app.publishing import publish_canvas
+from celery.result import EagerResult
+from celery.states import IGNORED, REJECTED
+
+from .signatures import Signature, maybe_signature
 
 __all__ = ("app_of", "apply_in_turn", "first_of", "launch")
+
+ENDS = frozenset({IGNORED, REJECTED})
+"""After a task that ended like this nothing of a chain runs."""
 
 
 def launch(
@@ -52,16 +61,31 @@ def apply_in_turn(
 ) -> Any:
     """Run the steps of a chain here and now; gives the result of the last."""
     options = {**canvas["options"], **options}
+    links = maybe_list(options.pop("link", None)) or []
     given = () if canvas["immutable"] else (*(args or ()), *canvas["args"])
     if not steps and canvas.tasks:  # nothing but an empty group
         return canvas.tasks[-1].apply(**options)
     last = None
-    for step in steps:
+    for place, step in enumerate(steps, 1):
         task = step.clone(given, kwargs)
+        if place == len(steps):
+            _link_last(task, links)
         result = task.apply(() if last is None else (last.get(),), **options)
         first_of(result).parent, last = last, result
+        if isinstance(result, EagerResult) and result.state in ENDS:
+            break
         given, kwargs = (), None
     return last
+
+
+def _link_last(step: Any, links: list[Any]) -> None:
+    """Link to the last task of a chain, or to the last ones, what is linked to the chain."""
+    while isinstance(step, Signature.TYPES["chord"]):
+        step = step.body
+    ends = step.tasks if isinstance(step, Signature.TYPES["group"]) else [step]
+    for end in ends:
+        for link in links:
+            end.link(maybe_signature(link, clone=True))
 
 
 def app_of(tasks: Any) -> Any:

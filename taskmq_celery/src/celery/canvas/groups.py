@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-from kombu.utils.functional import maybe_list
+from kombu.utils.functional import fxrange, maybe_list
 from kombu.utils.uuid import uuid
 
 from celery.exceptions import CPendingDeprecationWarning
@@ -213,13 +213,11 @@ class group(Signature):  # noqa: N801  # Celery's name
         return made
 
     def skew(self, start: float = 1.0, stop: float | None = None, step: float = 1.0) -> group:
-        """Give the tasks countdowns that grow by ``step``, from ``start`` to ``stop``."""
-        wait = start
+        """Give the tasks countdowns that grow by ``step``, from ``start`` to ``stop``, where they
+        stay."""
+        waits = fxrange(start, stop, step, repeatlast=True)
         for task in self.tasks:
-            task.set(countdown=wait)
-            wait += step
-            if stop is not None and wait >= stop:
-                wait = start
+            task.set(countdown=next(waits))
         return self
 
     def set_immutable(self, immutable: bool) -> None:
@@ -232,7 +230,8 @@ class group(Signature):  # noqa: N801  # Celery's name
 
     def link_error(self, sig: Any) -> Any:
         """Run ``sig`` for every task that fails."""
-        return tuple(task.link_error(maybe_signature(sig, clone=True)) for task in self.tasks)
+        errback = maybe_signature(sig, app=self._app)
+        return tuple(task.link_error(errback.clone()) for task in self.tasks)
 
     def stamp(self, visitor: Any = None, append_stamps: bool = False, **headers: Any) -> Any:
         said = None if visitor is None else visitor.on_group_start(self, **headers) or {}
@@ -334,7 +333,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
     @property
     def body(self) -> Any:
         """The signature of what runs last."""
-        return self["kwargs"]["body"]
+        return self["kwargs"].get("body")
 
     @body.setter
     def body(self, value: Any) -> None:
@@ -346,7 +345,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
 
     def _get_app(self, body: Any = None) -> Celery:
         tasks = self.tasks.tasks if isinstance(self.tasks, group) else self.tasks
-        return self._own_app(app_of(tasks), body._app if isinstance(body, Signature) else None)
+        return self._own_app(app_of(tasks), None if body is None else app_of([body]))
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
         return self.apply_async((), {"body": body} if body else {}, **options)
@@ -377,8 +376,11 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         made = self.clone()
         made.body = body.clone()
         if self._get_app(body).conf.task_always_eager:
+            for name in ("link", "link_error"):
+                given = options.pop(name, None) or self["options"].get(name)
+                _link_body(made.body, name, maybe_list(given) or [])
             with allow_join_result():
-                return made.apply(args, kwargs, task_id=task_id, **options)
+                return made.apply(args, kwargs, body=made.body, task_id=task_id, **options)
         own = {name: value for name, value in made["options"].items() if name != "task_id"}
         return made.run(
             made.tasks,
@@ -437,6 +439,8 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         if self._as_taken:
             self.tasks._take_your_time()
         header = self.tasks.freeze(root_id=root_id, parent_id=parent_id)
+        if self.body is None:
+            return header
         self.body = maybe_signature(self.body, app=self._app)
         result = self.body.freeze(
             self["options"].get("task_id") or _id,
@@ -583,8 +587,20 @@ def _maybe_group(tasks: Any, app: Any) -> Any:
     if not is_concrete(tasks):
         return tasks
     if isinstance(tasks, GeneratorType):
-        return regen(signature(each, app=app) for each in tasks)
-    return [signature(each, app=app) for each in tasks or ()]
+        return regen(maybe_signature(each, app=app, clone=True) for each in tasks)
+    return [maybe_signature(each, app=app, clone=True) for each in tasks or ()]
+
+
+def _link_body(body: Any, name: str, callbacks: list[Any]) -> None:
+    """Link to the body of a chord what was linked to the call of the chord."""
+    for callback in callbacks:
+        link = maybe_signature(callback, clone=True)
+        if name == "link":
+            body.link(link)
+        elif isinstance(body, _chord):  # its own header has nothing to do with it
+            body.append_to_list_option("link_error", link)
+        else:
+            body.link_error(link)
 
 
 def _given(task: Any, outer: Any) -> Any:

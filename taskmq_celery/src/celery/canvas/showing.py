@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = ("without_module",)
 
 
@@ -14,5 +16,9 @@ def without_module(task_name: str, text: str) -> str:
     module = str(task_name).rpartition(".")[0]
     if not module:
         return text
-    before, found, after = text.partition(f"{module}.")
-    return before + found + after.replace(f"{module}.", "")
+    # Not at the end of a longer name: "app.tasks." is no part of "webapp.tasks.".
+    mention = re.compile(rf"(?<![\w.-]){re.escape(module)}\.")
+    first = mention.search(text)
+    if first is None:
+        return text
+    return text[: first.end()] + mention.sub("", text[first.end() :])

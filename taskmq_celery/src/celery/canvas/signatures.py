@@ -130,7 +130,7 @@ class Signature(dict[str, Any]):
     def _own_app(self, *others: Any) -> Celery:
         """Its app, else the first one of ``others``, else the current one."""
         known = next((each for each in (self._app, *others) if each is not None), None)
-        app: Celery = current_app._get_current_object() if known is None else known
+        app: Celery = current_app if known is None else known
         return app
 
     @property
@@ -245,7 +245,7 @@ class Signature(dict[str, Any]):
                 "kwargs": dict(kwargs),
                 "options": deepcopy(options),
                 "subtask_type": self["subtask_type"],
-                "immutable": self["immutable"],
+                "immutable": self.get("immutable", False),
             },
             app=app or self._app,
         )
