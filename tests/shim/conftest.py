@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from taskmq_celery import engine
+
 PATIENCE = 20.0
 
 TASKS = """
@@ -32,6 +34,12 @@ logger = get_task_logger(__name__)
 def add(x, y):
     return x + y
 """
+
+
+@pytest.fixture(autouse=True)
+def memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apps of one process share what is in memory: not those of two tests."""
+    monkeypatch.setattr(engine, "_memories", {})
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from billiard.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
 from kombu.exceptions import EncodeError, OperationalError
@@ -245,6 +245,11 @@ def translated() -> Iterator[None]:
         raise OperationalError(str(error)) from error
 
 
+_memories: WeakValueDictionary[tuple[int, str], taskmq.Transport] = WeakValueDictionary()
+"""Stores in memory, by process and URL: as with kombu, two apps of a process that have the same
+URL have the same queues. A store is there for as long as an app uses it."""
+
+
 def _build(app: Any, before: _Built | None) -> _Built:
     conf = app.conf
     conf.load()  # may change the revision
@@ -256,8 +261,13 @@ def _build(app: Any, before: _Built | None) -> _Built:
             transport, workers = before.engine.transport, before.workers
         else:
             before.engine.close()
+    in_memory = config.transport.startswith("memory://")
+    if in_memory and transport is None:
+        transport = _memories.get((os.getpid(), config.transport))
     engine = CeleryEngine(app, config, transport)
-    engine.transport  # noqa: B018  # opens the store, while no other thread can
+    opened = engine.transport  # opens the store, while no other thread can
+    if in_memory:
+        _memories[os.getpid(), config.transport] = opened
     return _Built(os.getpid(), conf.revision, conf.broker_write_url, engine, workers)
 
 

@@ -24,6 +24,7 @@ from taskmq_celery.graph import Graph, More, Place, make_room, submit
 from taskmq_celery.message import CHORD, REPRS, Message
 
 from .configured import properly_configured
+from .patched_producer import is_patched, publish_patched
 from .sent_events import tell_sent
 
 if TYPE_CHECKING:
@@ -59,9 +60,17 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
     if graph is None:
         graph = _new_graph(app, starts=_start_of(app))
     head = _message(app, name, args, kwargs, options, links=links, chain=chain)
-    head = graph.head(head, links, chain)
-    if not collected:
-        _store(app, graph)
+
+    def store(message: Message) -> None:
+        nonlocal head
+        head = graph.head(message, links, chain)
+        if not collected:
+            _store(app, graph)
+
+    if is_patched():
+        publish_patched(app, head, head.headers, store)
+    else:
+        store(head)
     return head
 
 

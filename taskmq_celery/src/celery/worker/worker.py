@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery import concurrency, signals
+from celery.concurrency import prefork
 from celery.concurrency.base import BasePool
-from celery.concurrency.prefork import process_destructor, process_initializer
 from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
 from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
@@ -357,10 +357,10 @@ class _Observer:
 
     def on_child_start(self) -> None:
         self._controller.events.start_child()
-        process_initializer(self._controller.app, self._controller.hostname)
+        prefork.process_initializer(self._controller.app, self._controller.hostname)
 
     def on_child_stop(self) -> None:
-        process_destructor(os.getpid(), EX_OK)
+        prefork.end_child(EX_OK)
         self._controller.events.stop_child()
 
     def on_dropped(self, task_id: str, task: str, reason: str) -> None:
