@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
-import kombu
 import pytest
 from kombu.messaging import Producer
 
@@ -41,7 +40,7 @@ def app() -> Iterator[Celery]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """What a wrapper that bears the name of what it wraps has seen."""
     seen: Sent = []
-    original = Producer.publish
+    original: Any = Producer.publish
 
     @wraps(original)
     def publish(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -49,7 +48,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
         seen.append({**kwargs, "body": args[0], "driver": driver})
         return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(kombu.Producer, "publish", publish)
+    monkeypatch.setattr(Producer, "publish", publish)
     return seen
 
 
@@ -85,7 +84,7 @@ def test_each_task_of_a_group_and_the_first_of_a_chain_is_seen_and_all_run(
 def test_headers_that_it_adds_arrive_with_the_task(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Producer._publish
+    original: Any = Producer._publish
 
     def publish(self: Any, body: Any, priority: Any, kind: Any, encoding: Any, headers: Any,
                 *args: Any, **kwargs: Any) -> Any:  # fmt: skip

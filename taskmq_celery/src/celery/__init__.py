@@ -115,7 +115,17 @@ _WHERE = {
 }
 _MODULES = frozenset(
     {
-        *("_state", "app", "apps", "backends", "bin", "canvas", "concurrency", "exceptions"),
+        *(
+            "_state",
+            "app",
+            "apps",
+            "backends",
+            "beat",
+            "bin",
+            "canvas",
+            "concurrency",
+            "exceptions",
+        ),
         *(
             "loaders",
             "local",

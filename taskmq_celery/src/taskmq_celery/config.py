@@ -103,9 +103,14 @@ _OTHER_BACKENDS = (
     *("elasticsearch_", "gcs_", "s3_"),
 )
 _LATER = {
-    "beat_": "there is no beat yet",
+    "beat_": "there is no remote control of beat",
 }
-_HERE = frozenset({"beat_cron_starting_deadline", "beat_schedule"})
+_HERE = frozenset(
+    {
+        *("beat_cron_starting_deadline", "beat_max_loop_interval", "beat_schedule"),
+        *("beat_schedule_filename", "beat_scheduler", "beat_sync_every"),
+    }
+)
 
 
 def _by_prefix() -> dict[str, str]:

@@ -63,7 +63,7 @@ def _ended(worker: Any) -> Any:
         inqW_fd = synqW_fd = wait_for_job = wait_for_syn = None  # noqa: N815  # billiard's
 
         def __init__(self) -> None:
-            self.outq = SimpleQueue()
+            self.outq: SimpleQueue[Any] = SimpleQueue()
 
         def on_exit(self, pid: int, exitcode: int) -> None:
             # By name: libraries replace it in this module.
