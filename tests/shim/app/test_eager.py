@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from celery import chain, signals
-from celery.exceptions import MaxRetriesExceededError, Retry
+from celery import chain, chord, signals
+from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from celery.result import EagerResult
 from taskmq_celery.engine import engine_for
 
@@ -157,3 +157,42 @@ def test_a_patched_tracer_is_used(app: Any, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(trace, "build_tracer", patched)
     assert f.apply().get() == 1
     assert built == [(f.name, True)]
+
+
+def test_what_is_linked_to_a_canvas_is_called_once(eager: Any) -> None:
+    called = []
+
+    @eager.task
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    @eager.task
+    def note(value: int) -> None:
+        called.append(value)
+
+    total = eager.task(sum, name="total")
+    (add.s(1, 1) | add.s(2)).apply_async(link=note.s())
+    assert called == [4]
+    canvas = add.s(1, 1) | chord([add.s(10), add.s(20)], total.s())
+    canvas.apply_async(link=note.s())
+    canvas.apply_async()  # the link was of that call alone
+    chord([add.s(1, 1)], total.s()).apply_async(link=note.s())
+    assert called == [4, 34, 2]
+
+
+@pytest.mark.parametrize(("end", "state"), [(Ignore, "IGNORED"), (Reject, "REJECTED")])
+def test_a_chain_ends_where_a_task_is_not_to_be_told_of(
+    eager: Any, end: type[Exception], state: str
+) -> None:
+    called = []
+
+    @eager.task
+    def stop() -> None:
+        raise end
+
+    @eager.task
+    def note(value: Any) -> None:
+        called.append(value)
+
+    result = (stop.s() | note.s()).apply()
+    assert (result.state, called) == (state, [])

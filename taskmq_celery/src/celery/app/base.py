@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid5
 
 from kombu.clocks import LamportClock
 from kombu.utils.imports import symbol_by_name
@@ -562,7 +563,7 @@ class Celery(Configured, Connected):
     @property
     def thread_oid(self) -> str:
         """An id of this app in this thread."""
-        return f"{self.oid}-{threading.get_ident():x}"
+        return str(uuid5(UUID(self.oid), str(threading.get_ident())))
 
     @cached_property
     def log(self) -> Any:

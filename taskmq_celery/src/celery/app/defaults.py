@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from celery.utils.serialization import strtobool
 from taskmq_celery.settings import LOG_FORMAT, NEW_NAMES, SETTINGS, TASK_LOG_FORMAT
 
 __all__ = (
@@ -15,6 +16,7 @@ __all__ = (
     "Option",
     "find",
     "flatten",
+    "strtobool",
 )
 
 DEFAULT_POOL = "prefork"

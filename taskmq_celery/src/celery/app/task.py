@@ -638,7 +638,8 @@ class Task:
         return kind.__name__
 
     def __repr__(self) -> str:
-        return _reprtask(self, SHOWN_BOUND if self.__bound__ else SHOWN_UNBOUND)
+        flags = ["v2 compatible"] if self.__v2_compat__ else None
+        return _reprtask(self, SHOWN_BOUND if self.__bound__ else SHOWN_UNBOUND, flags)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_task_v2, (self.name, type(self).__module__)

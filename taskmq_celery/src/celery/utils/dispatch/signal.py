@@ -35,8 +35,8 @@ MAX_RETRY_SLEEP = 30.0
 class Signal:
     """One signal. ``providing_args`` documents what is sent along with ``sender``.
 
-    Connecting and sending are safe from any thread. ``receivers`` is replaced, never changed in
-    place, so that a send needs no lock.
+    Connecting and sending are safe from any thread. ``receivers`` stays the same list, changed in
+    one step; a send goes through a copy, and needs no lock.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Signal:
             alive = _alive(self.receivers or [])
             if all(known != key for known, _ in alive):
                 alive.append((key, held))
-            self.receivers = alive
+            self._keep(alive)
         return held if retry else receiver
 
     def disconnect(
@@ -96,7 +96,7 @@ class Signal:
         with self.lock:
             alive = _alive(self.receivers or [])
             left = [each for each in alive if each[0] != key]
-            self.receivers = left
+            self._keep(left)
         return len(left) < len(alive)
 
     def has_listeners(self, sender: Any = None) -> bool:
@@ -127,14 +127,24 @@ class Signal:
         """The same as `send`, which never raises."""
         return self.send(sender, **named)
 
+    def _keep(self, receivers: list[tuple[Key, Any]]) -> None:
+        """Have these from now on, in the same list: others may hold it. With the lock."""
+        if self.receivers is None:
+            self.receivers = []
+        self.receivers[:] = receivers
+
     def _live_receivers(self, sender: Any) -> list[Receiver]:
         wanted = {id(None), _sender_key(sender)}
-        found = []
-        for (_, sender_key), held in self.receivers or ():
-            if sender_key in wanted:
-                receiver = _dereference(held)
-                if receiver is not None:
-                    found.append(receiver)
+        found, died = [], False
+        for (_, sender_key), held in list(self.receivers or ()):
+            receiver = _dereference(held)
+            if receiver is None:
+                died = True
+            elif sender_key in wanted:
+                found.append(receiver)
+        if died:
+            with self.lock:
+                self._keep(_alive(self.receivers or []))
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -149,6 +159,7 @@ class Signal:
 def _key(receiver: Receiver | None, sender: Any, dispatch_uid: Any) -> Key:
     if dispatch_uid:
         return dispatch_uid, _sender_key(sender)
+    receiver = getattr(receiver, "persistent", receiver)
     owner = getattr(receiver, "__self__", None)
     function = getattr(receiver, "__func__", None)
     identity = id(receiver) if function is None else (id(owner), id(function))
@@ -195,6 +206,7 @@ def _persistent(receiver: Receiver) -> Receiver:
             interval_max=MAX_RETRY_SLEEP,
         )
 
+    call_until_done.persistent = receiver  # type: ignore[attr-defined]  # what it stands for
     return call_until_done
 
 
