@@ -227,6 +227,27 @@ def test_a_group_is_joined_as_it_ends(redis_app: Any, work: Any) -> None:
         mixed.get(timeout=PATIENCE)
 
 
+def test_nobody_is_subscribed_to_a_result_that_is_known(
+    redis_app: Any, work: Any, client: Any
+) -> None:
+    @redis_app.task
+    def one(n: int) -> int:
+        return n
+
+    called: list[Any] = []
+    waited = group(one.s(n) for n in (1, 2)).delay()
+    told = group(one.s(n) for n in (3, 4)).delay()
+    assert not client.pubsub_channels("celery-task-meta-*")  # nobody waits yet
+    told.then(lambda result: called.append(result.get(timeout=PATIENCE)))
+    assert len(client.pubsub_channels("celery-task-meta-*")) == 2
+    work(redis_app)
+    assert waited.get(timeout=PATIENCE) == [1, 2]
+    assert told.get(timeout=PATIENCE) == [3, 4]
+    assert called == [[3, 4]]
+    assert not any(redis_app.backend._pending_results)
+    assert not client.pubsub_channels("celery-task-meta-*")
+
+
 def test_a_part_that_failed_fails_the_body(redis_app: Any) -> None:
     @redis_app.task(name="body")
     def body(values: Any) -> None:

@@ -295,7 +295,10 @@ def test_a_set_calls_back_for_members_that_were_there_before(make_app: Callable[
     def end(result: Any) -> None:
         result._maybe_set_cache({"status": "SUCCESS", "result": 1, "task_id": result.id})
 
-    with patch.object(app.backend, "add_pending_result"):
+    with (
+        patch.object(app.backend, "add_pending_result"),
+        patch.object(app.backend, "remove_pending_result"),
+    ):
         end(first)
         whole = app.ResultSet([first])
         whole.then(lambda _: called.append("there"))

@@ -289,6 +289,8 @@ class AsyncBackendMixin(EngineWaits):
         bucket: deque[Any] = deque()
         for each in result.results:
             if getattr(each, "_cache", self) is None:
+                self.add_pending_result(each)
+            if getattr(each, "_cache", self) is None:
                 self._collect_into(each, bucket)
             else:
                 bucket.append(each)  # there already, or a group, whose members are asked for later

@@ -34,13 +34,19 @@ class EngineWaits:
         interval: float,
         on_interval: Callable[[], Any] | None,
     ) -> Iterator[tuple[Any, Any]]:
-        ids = [each.id for each in result.results]
+        members: dict[Any, list[Any]] = {}
+        for each in result.results:
+            members.setdefault(each.id, []).append(each)
         ended = wait_many(
-            self.app, ids, timeout=timeout, interval=interval, on_interval=on_interval
+            self.app, list(members), timeout=timeout, interval=interval, on_interval=on_interval
         )
         for task_id, meta in ended:
             told = self.get_task_meta(task_id)
-            yield task_id, told if told["status"] in self.READY_STATES else meta
+            known = told if told["status"] in self.READY_STATES else meta
+            for each in members[task_id]:
+                if each._cache is None:
+                    each._maybe_set_cache(dict(known))  # whoever is to be called back is
+            yield task_id, known
 
 
 class SyncBackendMixin(EngineWaits):

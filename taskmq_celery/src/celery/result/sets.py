@@ -47,7 +47,7 @@ class ResultSet(ResultBase):
                 self.on_ready = promise(args=(proxy(self),))
                 self._on_full.then(promise(self._on_ready, weak=True))
             else:
-                self._on_full.add(result)
+                self._on_full.add(_promise_of(result))
 
     def remove(self, result: Any) -> None:
         """Take a result out, given as such or by its id. Raises ``KeyError`` if it is not there."""
@@ -146,6 +146,9 @@ class ResultSet(ResultBase):
 
     def then(self, callback: Callable[..., Any], on_error: Any = None, weak: bool = False) -> Any:
         """Call ``callback(result)`` once every task is finished and this program has seen it."""
+        for each in _leaves(self):
+            if each._cache is None:
+                each.backend.add_pending_result(each, weak=weak)
         return self.on_ready.then(callback, on_error)
 
     def _on_ready(self) -> None:
@@ -237,7 +240,9 @@ class ResultSet(ResultBase):
         on_interval: Callable[[], Any] | None = None,
     ) -> Iterator[tuple[Any, Any]]:
         """Ids and records of the tasks, as they end."""
-        self._on_full.finalize()
+        if not self._on_full.finalized:
+            self._on_full.finalized = True
+            _look(self._on_full)
         found: Iterator[tuple[Any, Any]] = self.backend.iter_native(
             self,
             timeout=timeout,
@@ -400,13 +405,22 @@ class GroupResult(ResultSet):
 
 
 def _barrier_of(results: list[Any]) -> Any:
-    """What is full when all results are there. Those that are there already count: one part more,
-    that is ready, makes the barrier look."""
-    made = barrier(results)
+    """What is full when all results are there. Nobody waits for them yet."""
+    made = barrier([_promise_of(each) for each in results])
     if results:
-        made.size += 1
-        made()
+        _look(made)
     return made
+
+
+def _look(waiting: Any) -> None:
+    """Let a barrier find out whether all that it waits for is there already: one part more, that is
+    ready, makes it look. (Its own ``finalize`` does so again for every call from a callback.)"""
+    waiting.size += 1
+    waiting()
+
+
+def _promise_of(result: Any) -> Any:
+    return getattr(result, "on_ready", result)
 
 
 def _leaves(result: Any) -> Iterator[Any]:

@@ -230,6 +230,7 @@ class AsyncResult(Relatives):
         if not meta or meta.get("status") not in states.READY_STATES:
             return meta
         kept = self._set_cache(self.backend.meta_from_decoded(meta))
+        self.backend.remove_pending_result(self)  # however it came to be known
         self.on_ready(self)
         return kept
 
@@ -286,9 +287,10 @@ class AsyncResult(Relatives):
         found: list[Any] | None = meta.get("children")
         if found is None and meta.get("status") in states.READY_STATES:
             # The engine told of the end, and the backend of them: perhaps later.
+            children = None
             if hasattr(type(self.backend), "keep_children"):
                 children = self.backend.get_children(self.id)
-            else:
+            elif _asks_engine(self.backend):
                 children = self.backend.get_task_meta(self.id).get("children")
             if children is not None:
                 found = meta["children"] = [result_from_tuple(one, self.app) for one in children]
