@@ -74,9 +74,15 @@ def read_records() -> list[Record]:
 
 
 def update(new: Iterable[Record], catalog: Catalog) -> list[Record]:
-    """Put new records in the place of older ones, on disk too; all of them, in suites' order."""
+    """Put new records in the place of older ones, on disk too; all of them, in suites' order.
+
+    Somebody else may have measured later, and it came with their commits.
+    """
     known = {(each.suite, each.pair): each for each in read_records()}
-    known |= {(each.suite, each.pair): each for each in new}
+    for each in new:
+        kept = known.get((each.suite, each.pair))
+        if kept is None or kept.measured_at <= each.measured_at:
+            known[each.suite, each.pair] = each
     records = [known[key] for key in runs_of(catalog) if key in known]
     RESULTS.write_text(json.dumps([asdict(each) for each in records], indent=1) + "\n")
     return records
