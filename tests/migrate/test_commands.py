@@ -87,7 +87,7 @@ def test_a_target_is_asked_for(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("check", "--to", "shim", "--only", "TMQ02"), "did you mean TMQ020?"),
+        (("check", "--to", "shim", "--only", "TMQO20"), "did you mean TMQ020?"),
         (("check", "--to", "shim", "nowhere"), "nowhere does not exist"),
         (("check", "--to", "sham"), "'sham'"),
         (("undo",), "nothing to undo"),

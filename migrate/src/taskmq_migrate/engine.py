@@ -117,6 +117,8 @@ def _round(file: Document, rules: Sequence[AnyRule], unsafe: bool) -> _Step:
     wanted: list[NewImport] = []
     released: list[Span] = []
     for rule in rules:
+        if rule.strict_words and not any(each in file.text for each in rule.words):
+            continue
         for site in rule.sites(file):  # type: ignore[arg-type]  # its kinds say what it takes
             if site.action is not Action.CONVERT or (_is_unsafe(rule, site) and not unsafe):
                 step.left.append((rule, site))
@@ -139,6 +141,8 @@ def _is_unsafe(rule: AnyRule, site: Site) -> bool:
 
 
 def _drops_comment(file: Document, site: Site) -> bool:
+    if not any("#" in file.text[edit.start : edit.end] for edit in site.edits):
+        return False
     return any(
         edit.start <= comment.start
         and comment.end <= edit.end

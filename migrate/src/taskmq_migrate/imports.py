@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 import libcst as cst
-from libcst import metadata
 
 from .model import Edit, NewImport, Span
-from .names import dotted, root_name
+from .names import dotted
 from .pythonfile import PythonFile
+from .scopes import Assignment
 
 __all__ = ["change_imports"]
 
@@ -84,12 +85,12 @@ def _unused(
 ) -> list[tuple[cst.Import | cst.ImportFrom, list[cst.ImportAlias]]]:
     """Imported names of which every reference is released, by statement."""
     scope = file.global_scope
-    if scope is None or not released:
+    if not released:
         return []
     exported = _exported(file)
     found: dict[int, tuple[cst.Import | cst.ImportFrom, list[cst.ImportAlias]]] = {}
     for assignment in scope.assignments:
-        node = getattr(assignment, "node", None)
+        node = assignment.node
         if not isinstance(node, cst.Import | cst.ImportFrom) or isinstance(
             node.names, cst.ImportStar
         ):
@@ -106,13 +107,20 @@ def _unused(
     return sorted(found.values(), key=lambda each: file.span(each[0]))
 
 
-def _references(file: PythonFile, assignment: metadata.BaseAssignment) -> set[Span]:
-    spans = set()
-    for access in assignment.references:
-        root = root_name(access.node)
-        # An access from a string annotation has no place of its own: it counts as not released.
-        spans.add(file.span(root) if root is not None else Span(-1, -1))
+def _references(file: PythonFile, assignment: Assignment) -> set[Span]:
+    spans = {file.span(each) for each in assignment.references}
+    if re.search(rf"\b{re.escape(assignment.name)}\b", _annotations(file)):
+        spans.add(Span(-1, -1))  # in a string annotation: never released
     return spans
+
+
+def _annotations(file: PythonFile) -> str:
+    """The strings in annotations: names in them refer to something too."""
+    return " ".join(
+        each.value
+        for each in file.nodes(cst.SimpleString)
+        if file.enclosing(each, cst.Annotation) is not None
+    )
 
 
 def _exported(file: PythonFile) -> set[str]:

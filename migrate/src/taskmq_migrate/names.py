@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import libcst as cst
-from libcst import metadata
 
 from .facts import Facts
+from .scopes import Assignment, Scope
 
 __all__ = ["Names", "dotted", "literal_text", "module_of", "root_name"]
 
 LOCAL = "<local>"
+Known = dict[tuple[int, str], frozenset[str]]
 
 
 def module_of(path: str) -> tuple[str, str]:
@@ -54,7 +55,7 @@ class Names:
     def __init__(
         self,
         path: str,
-        scopes: object,
+        scopes: Mapping[cst.CSTNode, Scope],
         parents: dict[cst.CSTNode, cst.CSTNode],
         stars: tuple[str, ...],
         facts: Facts,
@@ -65,36 +66,51 @@ class Names:
         self._parents = parents
         self._stars = stars
         self._facts = facts
+        self._raw: Known = {}
+        self._canonical: Known = {}
 
-    def scope(self, node: cst.CSTNode) -> metadata.Scope | None:
-        found = self._scopes.get(node)  # type: ignore[attr-defined]  # a mapping libcst has no name for
-        return found if isinstance(found, metadata.Scope) else None
+    def scope(self, node: cst.CSTNode) -> Scope | None:
+        return self._scopes.get(node)
 
-    def assignments(self, name: cst.Name) -> list[metadata.BaseAssignment]:
+    def assignments(self, name: cst.Name) -> list[Assignment]:
         """What binds a name, where it is used."""
         scope = self.scope(name)
-        return list(scope[name.value]) if scope is not None else []
+        return scope[name.value] if scope is not None else []
 
     def raw(self, node: cst.CSTNode) -> frozenset[str]:
         """Full names, as this file's imports say: re-exports of other files not followed."""
+        return self._named(node, self._raw)
+
+    def canonical(self, node: cst.CSTNode) -> frozenset[str]:
+        """Full names, re-exports and aliases of the whole project followed."""
+        return self._named(node, self._canonical)
+
+    def _named(self, node: cst.CSTNode, known: Known) -> frozenset[str]:
+        """Answers are kept: a text means the same everywhere in a scope."""
         root = root_name(node)
         if root is None:
             return frozenset()
-        rest = dotted(node)[len(root.value) :]
+        text = dotted(node)
+        key = (id(self.scope(root)), text)
+        found = known.get(key)
+        if found is None:
+            found = self._resolved(root, text[len(root.value) :])
+            if known is self._canonical:
+                found = frozenset(self._facts.canonical(each, self.path) for each in found)
+            known[key] = found
+        return found
+
+    def _resolved(self, root: cst.Name, rest: str) -> frozenset[str]:
         found = self.assignments(root)
         if not found:
             return frozenset(f"{star}.{root.value}{rest}" for star in self._stars)
         return frozenset(f"{self.full_name(each, root.value)}{rest}" for each in found)
 
-    def canonical(self, node: cst.CSTNode) -> frozenset[str]:
-        """Full names, re-exports and aliases of the whole project followed."""
-        return frozenset(self._facts.canonical(each, self.path) for each in self.raw(node))
-
-    def full_name(self, assignment: metadata.BaseAssignment, name: str) -> str:
+    def full_name(self, assignment: Assignment, name: str) -> str:
         """The full name of what an assignment binds."""
-        if isinstance(assignment, metadata.BuiltinAssignment):
+        node = assignment.node
+        if node is None:
             return f"builtins.{name}"
-        node = getattr(assignment, "node", None)
         if isinstance(node, cst.Import):
             for alias in node.names:
                 if alias.asname is not None and dotted(alias.asname.name) == name:
@@ -107,7 +123,7 @@ class Names:
                     bound = alias.asname.name if alias.asname is not None else alias.name
                     if dotted(bound) == name:
                         return f"{module}.{dotted(alias.name)}"
-        if isinstance(assignment.scope, metadata.GlobalScope):
+        if assignment.scope.kind == "global":
             return f"{self.module}.{name}"
         return f"{self.module}.{LOCAL}.{name}"
 
@@ -124,12 +140,11 @@ class Names:
         """Whether all that binds a name is one conditional import, ``None`` before it aside."""
         around: list[set[int]] = []
         for each in self.assignments(name):
-            node = getattr(each, "node", None)
-            if node is None:
+            if each.node is None:
                 return False
-            if self._binds_none(node):
+            if self._binds_none(each.node):
                 continue
-            around.append(self._conditions(node))
+            around.append(self._conditions(each.node))
         return not around or bool(set.intersection(*around))
 
     def _conditions(self, node: cst.CSTNode) -> set[int]:

@@ -15,6 +15,7 @@ from .facts import Facts
 from .model import Action, Edit, Kind, NewImport, Safety, Site, Span
 from .names import Names, dotted, root_name
 from .problems import Unreadable
+from .scopes import Scope, Tree
 
 __all__ = ["PythonFile"]
 
@@ -39,8 +40,6 @@ class PythonFile(Document):
             raise Unreadable(f"line {error.raw_line} is no Python: {shown}") from None
         except RecursionError:
             raise Unreadable("is nested too deeply to be parsed") from None
-        if module.code != parsed:
-            raise Unreadable("the parser does not give it back unchanged")
         self._parsed = parsed
         self._wrapper = metadata.MetadataWrapper(module, unsafe_skip_copy=True)
         self.module = self._wrapper.module
@@ -48,26 +47,16 @@ class PythonFile(Document):
     # ------------------------------------------------------------------------------- tree
 
     @cached_property
-    def _index(self) -> tuple[dict[type, list[cst.CSTNode]], dict[cst.CSTNode, cst.CSTNode]]:
-        by_type: dict[type, list[cst.CSTNode]] = {}
-        parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        stack: list[cst.CSTNode] = [self.module]
-        while stack:
-            node = stack.pop()
-            by_type.setdefault(type(node), []).append(node)
-            children = node.children
-            for child in children:
-                parents[child] = node
-            stack.extend(reversed(children))
-        return by_type, parents
+    def _tree(self) -> Tree:
+        return Tree(self.module)
 
     def nodes(self, kind: type[N]) -> list[N]:
-        """All nodes of a type, in the order of the source."""
-        return self._index[0].get(kind, [])  # type: ignore[return-value]  # filed by their type
+        """All nodes of a type, in the order of the source. Whitespace is none."""
+        return self._tree.by_type.get(kind, [])  # type: ignore[return-value]  # filed by their type
 
     @property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        return self._index[1]
+        return self._tree.parents
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.parents.get(node)
@@ -90,6 +79,8 @@ class PythonFile(Document):
 
     @cached_property
     def _places(self) -> Any:
+        if self.module.code != self._parsed:
+            raise Unreadable("the parser does not give it back unchanged")
         return self._wrapper.resolve(metadata.ByteSpanPositionProvider)
 
     @cached_property
@@ -162,14 +153,24 @@ class PythonFile(Document):
         return found
 
     def comments(self) -> list[Span]:
-        return [self.span(each) for each in self.nodes(cst.Comment)]
+        return self._comments
+
+    @cached_property
+    def _comments(self) -> list[Span]:
+        found: list[Span] = []
+        stack: list[cst.CSTNode] = [self.module]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, cst.Comment):
+                found.append(self.span(node))
+            stack.extend(node.children)
+        return sorted(found)
 
     # ------------------------------------------------------------------------------ names
 
     @cached_property
     def resolver(self) -> Names:
-        scopes = self._wrapper.resolve(metadata.ScopeProvider)
-        return Names(self.path, scopes, self.parents, self.stars, self.facts)
+        return Names(self.path, self._tree.scopes, self.parents, self.stars, self.facts)
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
@@ -181,15 +182,9 @@ class PythonFile(Document):
             if isinstance(each.names, cst.ImportStar)
         )
 
-    @cached_property
-    def global_scope(self) -> metadata.Scope | None:
-        scope = self.resolver.scope(self.module)
-        if scope is None:
-            for each in self.nodes(cst.Name):
-                found = self.resolver.scope(each)
-                if found is not None:
-                    return found.globals
-        return scope
+    @property
+    def global_scope(self) -> Scope:
+        return self._tree.root
 
     def names(self, node: cst.CSTNode) -> frozenset[str]:
         """The full names that a name or attribute may stand for. Empty for other expressions."""
@@ -246,7 +241,7 @@ class PythonFile(Document):
         found = self.resolver.assignments(node)
         if len(found) != 1:
             return None, None
-        target = getattr(found[0], "node", None)
+        target = found[0].node
         holder = self.parents.get(target) if target is not None else None
         if isinstance(target, cst.Param):
             holder = target
@@ -271,9 +266,9 @@ class PythonFile(Document):
         module, _, name = full.rpartition(".")
         scope = self.resolver.scope(at) or self.global_scope
         for text in self._imported(full):
-            if scope is not None and self._means(scope, text.partition(".")[0]):
+            if self._means(scope, text.partition(".")[0]):
                 return text, ()
-        taken = scope is not None and name in scope
+        taken = name in scope
         if not taken:
             return name, (NewImport(module, name),)
         alias = f"{module.partition('.')[0]}_{name}"
@@ -301,12 +296,11 @@ class PythonFile(Document):
                             bound = alias.asname.name if alias.asname is not None else alias.name
                             yield dotted(bound) + full[len(text) :]
 
-    def _means(self, scope: metadata.Scope, name: str) -> bool:
+    def _means(self, scope: Scope, name: str) -> bool:
         """Whether a name is the one of the module's top level, bound by imports alone."""
         found = scope[name]
         return bool(found) and all(
-            isinstance(each.scope, metadata.GlobalScope)
-            and isinstance(getattr(each, "node", None), cst.Import | cst.ImportFrom)
+            each.scope.kind == "global" and isinstance(each.node, cst.Import | cst.ImportFrom)
             for each in found
         )
 

@@ -35,6 +35,8 @@ class Rule(ABC, Generic[D]):
     kinds: frozenset[Kind]
     words: tuple[str, ...]
     """A file is looked at only if it holds one of these texts (case matters)."""
+    strict_words: bool = False
+    """Whether it has nothing to do in a file without its words, whatever other files hold."""
     page: Page
     doctor: bool = False
     """Whether `taskmq-migrate doctor` runs it instead of check, diff and apply."""

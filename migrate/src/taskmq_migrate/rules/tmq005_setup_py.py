@@ -23,6 +23,7 @@ class SetupPy(PythonRule):
     title = "celery in the arguments of setup() becomes taskmq-celery"
     targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
+    strict_words = True
     page = Page(
         why="The shim is installed instead of Celery, never beside it. Lists that setup() is given "
         "by name are followed.",

@@ -23,6 +23,7 @@ class MovedNames(PythonRule):
     words = tuple(
         sorted({*OLD_MODULES, "celery import task", "_nodename", "host_format"} - {"celery.utils"})
     )
+    strict_words = True
     page = Page(
         why="Celery 5 removed celery.task, celery.decorators, celery.utils.encoding, kombu.five "
         "and others; the shim does not have them either. What they held is imported from where it "
@@ -87,8 +88,7 @@ class MovedNames(PythonRule):
         if alias.asname is not None or new.rpartition(".")[2] == dotted(bound):
             return True
         scope = file.global_scope
-        found = scope[dotted(bound)] if scope is not None else ()
-        return not any(each.references for each in found)
+        return not any(each.references for each in scope[dotted(bound)])
 
     def _reference(self, file: PythonFile, node: cst.Name | cst.Attribute) -> Iterator[Site]:
         """A use: a name that changes, or an attribute of a module that is gone."""
@@ -111,7 +111,7 @@ class MovedNames(PythonRule):
     def _stays(self, file: PythonFile, node: cst.Name, new: str) -> bool:
         """Whether an import that `_statement` rewrites goes on binding this name."""
         for assignment in file.resolver.assignments(node):
-            statement = getattr(assignment, "node", None)
+            statement = assignment.node
             if isinstance(statement, cst.ImportFrom) and not isinstance(
                 statement.names, cst.ImportStar
             ):

@@ -26,6 +26,7 @@ class PeriodicTask(PythonRule):
     title = "periodic_task becomes shared_task and a call of add_periodic_task"
     safety = Safety.UNSAFE
     words = ("periodic_task", "PeriodicTask")
+    strict_words = True
     page = Page(
         why="Celery 5 removed periodic_task and PeriodicTask. The schedule goes to the app, right "
         "below the task.",

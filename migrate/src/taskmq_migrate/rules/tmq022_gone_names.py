@@ -19,6 +19,7 @@ class GoneNames(PythonRule):
     id = "TMQ022"
     title = "imports that Celery 5 has no successor for are marked"
     words = tuple(sorted({each.rpartition(".")[2] for each in GONE}))
+    strict_words = True
     page = Page(
         why="These modules and classes went with Celery 4 or 5 and have no drop-in successor. The "
         "marker says what people use instead.",

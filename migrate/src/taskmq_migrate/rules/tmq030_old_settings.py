@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from libcst import metadata
 
 from taskmq_migrate.configstyle import Renames, django_style, renames
 from taskmq_migrate.model import Example, Page, Safety, Site
@@ -20,6 +19,7 @@ class OldSettings(PythonRule):
     id = "TMQ030"
     title = "settings have their present names where apps are configured from"
     words = ("CELERY", "BROKER_", "config_from_object", "DJANGO_SETTINGS_MODULE", "config_source")
+    strict_words = True
     page = Page(
         why="CELERYD_CONCURRENCY is worker_concurrency since Celery 4, or "
         "CELERY_WORKER_CONCURRENCY where settings are read with namespace='CELERY'. How they are "
@@ -80,15 +80,15 @@ class OldSettings(PythonRule):
     def _full(self, file: PythonFile, node: cst.Name, table: Renames) -> str:
         """The full name of a setting that a plain name stands for."""
         for assignment in file.resolver.assignments(node):
-            if isinstance(assignment.scope, metadata.ClassScope):
-                owner = assignment.scope.name or ""
+            if assignment.scope.kind == "class":
+                owner = assignment.scope.name
                 return f"{file.resolver.module}.{owner}.{node.value}"
         return _defined(file, node)
 
     def _keeps_alias(self, file: PythonFile, node: cst.Name) -> bool:
         """A name that an import binds follows it, unless it is an alias of the file's own."""
         for assignment in file.resolver.assignments(node):
-            statement = getattr(assignment, "node", None)
+            statement = assignment.node
             if isinstance(statement, cst.ImportFrom) and not isinstance(
                 statement.names, cst.ImportStar
             ):

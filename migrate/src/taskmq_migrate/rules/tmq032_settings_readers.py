@@ -23,6 +23,7 @@ class SettingsReaders(PythonRule):
     id = "TMQ032"
     title = "what reads Celery's settings through Django asks for their present names"
     words = ("CELERY", "BROKER_")
+    strict_words = True
     page = Page(
         why="Where TMQ030 renames a setting, settings.CELERY_X and getattr(settings, 'CELERY_X') "
         "follow. override_settings and the settings fixture of pytest-django say the present name "

@@ -19,6 +19,7 @@ class GoneSettings(PythonRule):
     title = "settings that went with Celery 3 are named"
     safety = Safety.REPORT_ONLY
     words = tuple(sorted(GONE))
+    strict_words = True
     page = Page(
         why="They are accepted and ignored. The report says what is used instead.",
         risk="Nothing is changed.",
