@@ -76,6 +76,7 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
         eventer.tell("task-started", uuid=request["id"])
         answer = trace(request["id"], list(args), kwargs, request)
         eventer.ended(request["id"], answer)
+    request[GROWTH].is_over = True
     outcome = answer.info
     if outcome is None:
         if answer.runtime is None:  # something around the body failed

@@ -95,6 +95,13 @@ class Growth:
         """Results of what its body has called, and of what its success starts."""
         self.members: list[Member] = []
         """What becomes part of the group that the task is in."""
+        self.is_over = False
+
+    def add(self, member: Member) -> None:
+        """Make a canvas part of the group. ``RuntimeError`` once the task has returned."""
+        if self.is_over:
+            raise RuntimeError("the task that was to add this to its chord has ended")
+        self.members.append(member)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

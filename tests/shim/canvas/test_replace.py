@@ -134,3 +134,18 @@ def test_a_task_that_joins_late_fails_the_chord(t: Any, work: Work) -> None:
     result = chord([t.join.s(t.fail.s())], t.same.s()).delay()
     work()
     assert isinstance(result.result, ChordError)
+
+
+def test_a_lazy_member_is_added_when_it_is_called(app: Any, t: Any, value: Value) -> None:
+    late: list[Any] = []
+
+    @app.task(name="lazily", bind=True)
+    def lazily(self: Any) -> int:
+        called, _not_called = (self.add_to_chord(t.add.s(n), lazy=True) for n in (10, 100))
+        assert called.delay(5).id == called.id
+        late.append(called)
+        return 1
+
+    assert value(chord([lazily.s(), t.same.s(2)], t.same.s()).delay()) == [1, 2, 15]
+    with pytest.raises(RuntimeError, match="the task that was to add this to its chord has ended"):
+        late[0].delay(1)

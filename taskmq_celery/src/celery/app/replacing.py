@@ -70,7 +70,8 @@ def start_replacement(task: Any, sig: Any) -> Any:
 
 def add_member(task: Any, sig: Any, *, lazy: bool) -> Any:
     """Let whoever waits for the group of the running task wait for ``sig`` too, and get its
-    result. Gives the result to come, or with ``lazy`` the signature.
+    result. Gives the result to come, or with ``lazy`` the signature, which is added when it is
+    called: by the running task, before it returns.
 
     Raises ``ValueError`` if nobody waits for the group.
     """
@@ -83,10 +84,17 @@ def add_member(task: Any, sig: Any, *, lazy: bool) -> Any:
     if growth is None:
         app.backend.add_to_chord(request.group, result)
         return sig if lazy else sig.delay()
-    if lazy:
-        return sig
-    growth.members.append(Member(dumps(_with_one_end(app, sig)), _place(request)))
-    return result
+    place = _place(request)
+
+    def join(args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+        given = sig.clone(args, kwargs, **options)
+        growth.add(Member(dumps(_with_one_end(app, given)), place))
+        return result
+
+    if not lazy:
+        return join()
+    sig.apply_async = join
+    return sig
 
 
 def member_graph(app: Any, signature: str, place: dict[str, Any]) -> Any:
