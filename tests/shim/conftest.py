@@ -111,6 +111,13 @@ class Program:
         self._workers.append(started)
         return started
 
+    def beat(self, *options: str, **environment: str) -> WorkerProcess:
+        """Start ``celery beat -l INFO``."""
+        command = ["-A", "proj", "beat", "-l", "INFO", *options]
+        started = WorkerProcess(self, command, {**self.environment, **environment})
+        self._workers.append(started)
+        return started
+
     def ready_worker(self, *options: str, **more: str) -> WorkerProcess:
         """A worker with ``-l INFO`` that is about to take its first job."""
         started = self.worker("-l", "INFO", *options, **more)

@@ -40,7 +40,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     ("arguments", "message"),
     [
         (["wrker"], "No such command 'wrker'"),
-        (["beat"], "'celery beat' is not part of this version yet"),
+        (["shell"], "'celery shell' is not part of this version yet"),
         (["worker", "-l", "NOPE"], "'-l' / '--loglevel': 'NOPE' is not one of 'DEBUG', 'INFO'"),
         (["worker", "-P", "nope"], "'-P' / '--pool': 'nope' is not one of 'prefork', 'eventlet'"),
         (["worker", "-P", "custom"], "needs the variable CELERY_CUSTOM_WORKER_POOL"),
@@ -48,7 +48,6 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
         (["worker", "-c", "-1"], "must be a non-negative integer or 'auto', got '-1'"),
         (["worker", "--autoscale=x"], "Expected an integer. Got 'x' instead"),
         (["worker", "-n", "%z"], "Unknown format %z in 'celery@%z'"),
-        (["worker", "-B"], r"an embedded beat \(-B\) is not part of this version yet"),
         (["worker", "--nope"], "No such option:? '?--nope"),
         (["call", "x", "-a", "[1"], "'-a' / '--args': Expecting ',' delimiter"),
         (["call", "x", "-a", "{}"], "{} was not an array"),

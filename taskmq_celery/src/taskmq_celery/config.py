@@ -102,27 +102,15 @@ _OTHER_BACKENDS = (
     *("arangodb_", "azureblockblob_", "cassandra_", "cosmosdbsql_", "couchbase_"),
     *("elasticsearch_", "gcs_", "s3_"),
 )
-_LATER = {
-    "beat_": "there is no remote control of beat",
-}
-_HERE = frozenset(
-    {
-        *("beat_cron_starting_deadline", "beat_max_loop_interval", "beat_schedule"),
-        *("beat_schedule_filename", "beat_scheduler", "beat_sync_every"),
-    }
-)
 
 
 def _by_prefix() -> dict[str, str]:
-    reasons = {
-        **dict.fromkeys(_OTHER_BACKENDS, "that result backend is not there"),
-        **_LATER,
-    }
+    reasons = dict.fromkeys(_OTHER_BACKENDS, "that result backend is not there")
     return {
         name: reason
         for prefix, reason in reasons.items()
         for name in SETTINGS
-        if name.startswith(prefix) and name not in _HERE
+        if name.startswith(prefix)
     }
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -25,11 +26,12 @@ import taskmq
 from taskmq import Dependency
 from taskmq.builtin import COLLECT
 from taskmq.call import Options
+from taskmq.errors import IdempotencyConflict
 from taskmq.states import TERMINAL
 
 from .codec import codec_name
 from .engine import ERRBACKS_TASK, engine_for, job_named, translated
-from .message import CHILDREN, JOINED, JOINS, SPREAD, Message, call_of, with_id
+from .message import CHILDREN, JOINED, JOINS, KEY, SPREAD, Message, call_of, with_id
 
 __all__ = ["Graph", "More", "Place", "ids_of", "make_room", "submit"]
 
@@ -527,7 +529,10 @@ def submit(app: Any, graph: Graph, *, unfinished: bool = False) -> None:
             message = graph.nodes[0].message
             job = job_named(app, engine, message.task)
             call = call_of(job, message, result_ttl=_ttl(engine, message))
-            if not engine.submit(call).created:
+            if message.properties.get(KEY):
+                with suppress(IdempotencyConflict):
+                    engine.submit(call)  # or somebody else has, whatever the arguments were
+            elif not engine.submit(call).created:
                 _submit_again(engine, job, message)
         else:
             calls = graph.calls(app, engine, unfinished=unfinished)

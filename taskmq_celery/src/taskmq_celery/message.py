@@ -52,6 +52,11 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """Headers of protocol 2 that are left out of an envelope where they have this value."""
 
+KEY = "taskmq_key"
+"""A message property of ours: the idempotency key of the job."""
+NOT_KEPT = frozenset({"correlation_id", "priority", "expiration", KEY})
+"""Message properties that a task's request does not have."""
+
 IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
 """Headers that are made from the envelope, or from the arguments, when somebody asks."""
 
@@ -179,6 +184,7 @@ def call_of(
         message.kwargs,
         Options(
             id=message.id,
+            key=message.properties.get(KEY),
             queue=message.queue,
             eta=eta,
             expires=expires,
@@ -212,7 +218,7 @@ def _packed(message: Message) -> dict[str, Any]:
     extra = {
         name: value
         for name, value in message.properties.items()
-        if value is not None and name not in ("correlation_id", "priority", "expiration")
+        if value is not None and name not in NOT_KEPT
     }
     if extra:
         headers[PROPERTIES] = extra

@@ -248,6 +248,11 @@ class Celery(Configured, Connected):
         """The base of the worker class, bound to this app."""
         return self.subclass_with_self("celery.worker:WorkController")
 
+    @cached_property
+    def Beat(self) -> type:  # noqa: N802  # Celery's name
+        """The beat class, bound to this app."""
+        return self.subclass_with_self("celery.apps.beat:Beat")
+
     # -- tasks -------------------------------------------------------------------------------
 
     def task(self, *args: Any, **opts: Any) -> Any:

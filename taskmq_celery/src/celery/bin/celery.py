@@ -19,6 +19,7 @@ from celery import VERSION_BANNER
 from celery.app.base import Celery
 from celery.app.lookup import find_app
 from celery.bin.base import CeleryCommand, CLIContext, option
+from celery.bin.beat import beat
 from celery.bin.call import call
 from celery.bin.result import result
 from celery.bin.types import ParamType
@@ -32,7 +33,7 @@ from taskmq_celery.problems import explain
 __all__ = ["celery", "main"]
 
 NOT_YET = {
-    *("amqp", "beat", "control", "events", "graph", "inspect", "list", "logtool", "migrate"),
+    *("amqp", "control", "events", "graph", "inspect", "list", "logtool", "migrate"),
     *("multi", "purge", "report", "shell", "status", "upgrade"),
 }
 """Celery's commands that this version does not have."""
@@ -226,13 +227,14 @@ def _check(what: str, name: str | None, load: Callable[[str], Any]) -> None:
 
 def _add_user_options(app: Any) -> None:
     """Options that an app adds: ``app.user_options["worker"]``, and ``"preload"`` for all."""
-    extra = {"worker": list(app.user_options.get("worker", ()))}
+    extra = {name: list(app.user_options.get(name, ())) for name in ("beat", "worker")}
     for name, command in celery.commands.items():
         if isinstance(command, CeleryCommand):
             wanted = [*app.user_options.get("preload", ()), *extra.get(name, ())]
             command.params.extend(one for one in wanted if one not in command.params)
 
 
+celery.add_command(beat)
 celery.add_command(call)
 celery.add_command(result)
 celery.add_command(worker)

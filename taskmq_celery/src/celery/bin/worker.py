@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
-from click import UsageError
 
 from celery import concurrency
 from celery.bin.base import (
@@ -20,9 +15,10 @@ from celery.bin.base import (
     handle_preload_options,
     option,
 )
+from celery.bin.daemons import apply_extra_settings, become, detached, writable
 from celery.bin.types import AUTOSCALE, CONCURRENCY, Choice
 from celery.exceptions import CeleryCommandException, SecurityError
-from celery.platforms import EX_CANTCREAT, EX_FAILURE, maybe_drop_privileges
+from celery.platforms import EX_FAILURE
 from celery.utils.nodenames import default_nodename, host_format, node_format
 
 __all__ = ["worker"]
@@ -128,9 +124,9 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("--without-heartbeat", group=FEATURES, is_flag=True, help="Do not say that it lives.")
 @option("--heartbeat-interval", group=FEATURES, type=int, help="Say so every so many seconds: 2.")
 @option("--autoscale", group=FEATURES, type=AUTOSCALE, help="Most and least children, by the load.")
-@option("-B", "--beat", group=BEAT, is_flag=True, help="Refused: not part of this version yet.")
-@option("-s", "--schedule-filename", "--schedule", group=BEAT, help=UNUSED)
-@option("--scheduler", group=BEAT, help=UNUSED)
+@option("-B", "--beat", group=BEAT, is_flag=True, help="Run `celery beat` in this process, too.")
+@option("-s", "--schedule-filename", "--schedule", group=BEAT, help="As for `celery beat -s`.")
+@option("--scheduler", group=BEAT, help="As for `celery beat -S`.")
 @click.pass_context
 @handle_preload_options
 def worker(
@@ -151,15 +147,14 @@ def worker(
     $ celery -A proj worker -P threads -n w1@%h
     """
     app, obj = ctx.obj.app, ctx.obj
-    if kwargs.pop("beat"):
-        raise UsageError("an embedded beat (-B) is not part of this version yet.", ctx)
-    _apply_extra_settings(app, ctx)
+    apply_extra_settings(app, ctx)
     name = hostname or host_format(default_nodename(None))
     if kwargs.pop("detach"):
-        ctx.exit(_detach(kwargs.get("executable"), logfile, pidfile, name))
-    _become(kwargs)
+        files = [path and node_format(path, name) for path in (logfile, pidfile)]
+        ctx.exit(detached(kwargs.get("executable"), *files))
+    become(kwargs)
     if logfile:
-        logfile = _writable(node_format(logfile, name))
+        logfile = writable(node_format(logfile, name))
     if kwargs.pop("disable_prefetch"):
         kwargs["prefetch_multiplier"] = 1
     try:
@@ -177,55 +172,3 @@ def worker(
     except SecurityError as error:
         raise CeleryCommandException(" ".join(str(error).split()), EX_FAILURE) from None
     ctx.exit(made.exitcode)
-
-
-def _apply_extra_settings(app: Any, ctx: click.Context) -> None:
-    """Settings behind the options: ``celery -A proj worker -- task.acks_late=1``."""
-    if ctx.args:
-        try:
-            app.config_from_cmdline(ctx.args)
-        except (KeyError, ValueError) as error:
-            reason = error.args[0] if error.args else error
-            raise UsageError(
-                f"Unable to parse extra configuration from command line. Reason: {reason}", ctx
-            ) from None
-
-
-def _become(options: dict[str, Any]) -> None:
-    umask = options.get("umask")
-    if umask:
-        os.umask(umask if isinstance(umask, int) else int(str(umask), 8))
-    try:
-        maybe_drop_privileges(uid=options.get("uid"), gid=options.get("gid"))
-    except (KeyError, PermissionError) as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise CeleryCommandException(f"cannot change the user: {reason}", EX_FAILURE) from None
-
-
-def _writable(path: str) -> str:
-    """``path``, if it can be opened for the log."""
-    try:
-        with Path(path).open("a"):
-            return path
-    except OSError as error:
-        raise CeleryCommandException(
-            f"cannot write the log file {path}: {error.strerror}", EX_CANTCREAT
-        ) from None
-
-
-def _detach(executable: str | None, logfile: str | None, pidfile: str | None, name: str) -> int:
-    """Start the same command again, in a session of its own, and leave it alone."""
-    if logfile:
-        _writable(node_format(logfile, name))
-    if pidfile and not Path(node_format(pidfile, name)).resolve().parent.is_dir():
-        raise CeleryCommandException(
-            f"cannot create the pid file {pidfile}: there is no such folder", EX_CANTCREAT
-        )
-    command = [executable or sys.executable, "-m", "celery", *_without_detach(sys.argv[1:])]
-    nowhere = subprocess.DEVNULL
-    subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
-    return 0
-
-
-def _without_detach(arguments: Sequence[str]) -> list[str]:
-    return [one for one in arguments if one not in ("-D", "--detach")]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery import concurrency, signals
+from celery.beat import EmbeddedService
 from celery.concurrency import prefork
 from celery.concurrency.base import BasePool
 from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
@@ -67,6 +68,7 @@ class WorkController:
         self.startup_time = datetime.datetime.now(datetime.timezone.utc)
         self.options = kwargs
         self._engine: EngineWorker | None = None
+        self._beat: Any = None
         self._stopping = False
         self._pidbox = Pidbox(self)
         self.app.loader.init_worker()
@@ -209,6 +211,8 @@ class WorkController:
                 self._engine.run()
         finally:
             self._pidbox.join()
+            if self._beat is not None:
+                self._beat.stop()
             self.events.stop()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
@@ -227,6 +231,18 @@ class WorkController:
         conf = self.app.conf
         if conf.worker_enable_remote_control and carries_control(conf.broker_read_url):
             self._pidbox.start()
+
+    def start_beat(self) -> None:
+        """Run the scheduler of periodic tasks here, too, if that was asked for: in a thread, which
+        ends with this process, whatever ends it."""
+        if self.options.get("beat"):
+            self._beat = EmbeddedService(
+                self.app,
+                thread=True,
+                schedule_filename=self.options.get("schedule_filename"),
+                scheduler_cls=self.app.either("beat_scheduler", self.options.get("scheduler")),
+            )
+            self._beat.start()
 
     def on_end(self) -> None:
         """Nothing runs any more: close the store."""
@@ -347,6 +363,7 @@ class _Observer:
         controller = self._controller
         controller.listen()
         controller.events.start()
+        controller.start_beat()
         if controller.consumer is not None:
             signals.worker_ready.send(sender=controller.consumer)
             controller.on_consumer_ready(controller.consumer)
