@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from celery import concurrency, signals
@@ -19,6 +20,7 @@ from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
+from celery.utils.timer2 import Timer
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.received import Received
@@ -29,6 +31,7 @@ from .consumer import Consumer
 from .events import WorkerEvents
 from .pidbox import Pidbox
 from .sizing import sized
+from .steps import WorkerSteps
 
 __all__ = ("WorkController",)
 
@@ -61,6 +64,7 @@ class WorkController:
     consumer: Consumer | None = None
     exitcode: int | None = None
     state_name = "INIT"
+    blueprint: Any = None
 
     def __init__(self, app: Any = None, hostname: str | None = None, **kwargs: Any) -> None:
         self.app = app or self.app
@@ -69,8 +73,9 @@ class WorkController:
         self.options = kwargs
         self._engine: EngineWorker | None = None
         self._beat: Any = None
-        self._stopping = False
+        self._stopping = self._terminated = False
         self._pidbox = Pidbox(self)
+        self.steps: list[Any] = []
         self.app.loader.init_worker()
         self.on_before_init(**kwargs)
         self.setup_defaults(**kwargs)
@@ -139,6 +144,7 @@ class WorkController:
         self.events = WorkerEvents(self)
         self.consumer = Consumer(self)
         self.on_init_blueprint()
+        self._steps = WorkerSteps(self, self.options)
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
@@ -207,12 +213,15 @@ class WorkController:
             signals.worker_process_init.send(sender=self.hostname)
         self.events.prepare()
         try:
+            self._steps.start()
             if not self._stopping:  # a signal may have come before the engine was there
                 self._engine.run()
         finally:
             self._pidbox.join()
             if self._beat is not None:
                 self._beat.stop()
+            self._steps.stop(terminate=self._terminated)
+            self._stop_timer()
             self.events.stop()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
@@ -297,9 +306,20 @@ class WorkController:
 
     def terminate(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
         """Stop without waiting for what runs: it will run again. Safe in a signal handler."""
+        self._terminated = True
         self._end(exitcode)
         if self._engine is not None:
             self._engine.stop_now()
+
+    @cached_property
+    def timer(self) -> Any:
+        """Calls functions later, in a thread that is there once it is first used."""
+        return Timer(max_interval=0.5)  # no end of the worker waits longer for its thread
+
+    def _stop_timer(self) -> None:
+        timer = vars(self).pop("timer", None)
+        if timer is not None:
+            timer.stop()
 
     def _end(self, exitcode: int | None) -> None:
         if exitcode is not None:
@@ -364,6 +384,8 @@ class _Observer:
         controller.listen()
         controller.events.start()
         controller.start_beat()
+        if not controller._steps.start_consumer():
+            return
         if controller.consumer is not None:
             signals.worker_ready.send(sender=controller.consumer)
             controller.on_consumer_ready(controller.consumer)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from threading import Event, Thread
 from typing import Any
+
+from kombu.common import ignore_errors
 
 from celery.utils.log import get_logger
 
@@ -10,9 +14,15 @@ __all__ = ("Consumer",)
 
 logger = get_logger(__name__)
 
+DRAIN = 0.2
+"""Longest wait for a message, in seconds, after which to see whether the worker stops."""
+
 
 class Consumer:
-    """The receiving side of a worker. The engine does the work; this is what signals name."""
+    """The receiving side of a worker. The engine does the work; this is what signals name, and
+    what the program's consumer steps are given."""
+
+    blueprint: Any = None
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller
@@ -20,6 +30,52 @@ class Consumer:
         self.hostname: str = controller.hostname
         self.pool = controller.pool
         self.event_dispatcher = controller.events.dispatcher
+        self.steps: list[Any] = []
+        self._closed = Event()
+        self._drainer: Thread | None = None
+
+    @property
+    def timer(self) -> Any:
+        """The worker's: it calls functions later."""
+        return self.controller.timer
+
+    @cached_property
+    def connection(self) -> Any:
+        """A connection to the broker, for the messages of consumer steps: tasks come through the
+        engine's own. Opened when it is first used."""
+        connection = self.app.connection_for_read()
+        connection.connect()
+        return connection
+
+    @property
+    def connection_errors(self) -> Any:
+        return self.app.connection_for_read().connection_errors
+
+    def drain(self) -> None:
+        """From now on, hand the messages of `connection` to their consumers, in a thread."""
+        if self._drainer is None:
+            self._drainer = Thread(target=self._drain, name="consumer-steps", daemon=True)
+            self._drainer.start()
+
+    def _drain(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self.connection.drain_events(timeout=DRAIN)
+            except TimeoutError:
+                continue
+            except Exception:
+                if not self._closed.is_set():
+                    logger.exception("Consumer steps get no messages any more")
+                return
+
+    def close(self) -> None:
+        """Close what `connection` has opened."""
+        self._closed.set()
+        if self._drainer is not None:
+            self._drainer.join()
+        opened = vars(self).pop("connection", None)
+        if opened is not None:
+            ignore_errors(opened, opened.close)
 
     @property
     def task_buckets(self) -> dict[str, None]:

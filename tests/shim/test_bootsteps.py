@@ -1,0 +1,217 @@
+"""Steps of the program's own: ordered, made with the worker, started and stopped with it."""
+
+# mypy: disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kombu.entity import Exchange, Queue
+from kombu.messaging import Consumer
+
+from celery import Celery, bootsteps
+from celery.contrib.testing.worker import start_worker
+
+pytestmark = pytest.mark.unit
+
+
+class Parent:
+    def __init__(self) -> None:
+        self.steps: list[Any] = []
+        self.seen: list[str] = []
+
+
+class Noting(bootsteps.StartStopStep):
+    def start(self, parent: Any) -> None:
+        parent.seen.append(f"start {self.alias}")
+
+    def stop(self, parent: Any) -> None:
+        parent.seen.append(f"stop {self.alias}")
+
+    def terminate(self, parent: Any) -> None:
+        parent.seen.append(f"terminate {self.alias}")
+
+
+class First(Noting):
+    pass
+
+
+class Second(Noting):
+    requires = (First,)
+
+
+class Third(Noting):
+    requires = (f"{__name__}:Second",)
+
+
+class Behind(Noting):
+    last = True
+
+
+class Disabled(Noting):
+    requires = (First,)
+    enabled = False
+
+
+def blueprint(*steps: Any, **options: Any) -> tuple[bootsteps.Blueprint, Parent]:
+    parent = Parent()
+    made = bootsteps.Blueprint(steps=steps, name="Test")
+    return made.apply(parent, **options), parent
+
+
+def test_steps_start_behind_what_they_require_and_stop_the_other_way_round() -> None:
+    made, parent = blueprint(Behind, Third, Disabled)
+    made.start(parent)
+    assert parent.seen == [f"start {name}" for name in ("First", "Second", "Third", "Behind")]
+    assert made.human_state() == "running"
+    parent.seen.clear()
+    made.stop(parent)
+    assert parent.seen == [f"stop {name}" for name in ("Behind", "Third", "Second", "First")]
+    made.stop(parent)
+    assert len(parent.seen) == 4
+    made.join(timeout=0)
+    assert isinstance(made[First.name], First)
+
+
+def test_there_may_be_no_time_to_stop() -> None:
+    made, parent = blueprint(First)
+    made.start(parent)
+    made.stop(parent, terminate=True)
+    assert parent.seen == ["start First", "terminate First"]
+
+
+def test_what_has_not_started_is_not_stopped() -> None:
+    class Broken(Noting):
+        requires = (First,)
+
+        def start(self, parent: Any) -> None:
+            raise OSError("no port")
+
+    class Later(Noting):
+        requires = (Broken,)
+
+    made, parent = blueprint(Later)
+    with pytest.raises(OSError, match="no port"):
+        made.start(parent)
+    made.stop(parent)
+    assert parent.seen == ["start First", "stop Broken", "stop First"]
+
+
+def test_steps_that_require_each_other_are_refused() -> None:
+    class A(Noting):
+        pass
+
+    class B(Noting):
+        requires = (A,)
+
+    A.requires = (B,)
+    with pytest.raises(ValueError, match=r"steps of Test require each other: .*A"):
+        blueprint(A)
+
+
+def test_a_service_that_is_created_is_started_and_stopped() -> None:
+    seen: list[Any] = []
+
+    class Service:
+        def start(self) -> None:
+            seen.append("start")
+
+        def stop(self) -> None:
+            seen.append("stop")
+
+    class WithService(bootsteps.StartStopStep):
+        def __init__(self, parent: Any, port: int = 0, **options: Any) -> None:
+            seen.append((port, options))
+
+        def create(self, parent: Any) -> Any:
+            return Service()
+
+    made, parent = blueprint(WithService, port=7, other=1)
+    made.start(parent)
+    made.stop(parent, terminate=True)
+    assert seen == [(7, {"other": 1}), "start", "stop"]
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    made = Celery("t", broker="memory://", backend="rpc://", set_as_current=False)
+
+    @made.task(name="t.add")
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    yield made
+    made.close()
+
+
+def test_steps_of_the_program_live_with_its_worker(app: Celery) -> None:
+    seen: list[Any] = []
+    ticks: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class OfWorker(bootsteps.StartStopStep):
+        requires = ("celery.worker.components:Timer", "celery.worker.components:Pool")
+
+        def __init__(self, parent: Any, **options: Any) -> None:
+            seen.append(("made", options["concurrency"]))
+
+        def start(self, parent: Any) -> None:
+            seen.append(("start", parent.hostname == parent.consumer.hostname))
+            parent.timer.call_repeatedly(0.001, ticks.put, ("tick",), priority=10)
+
+        def stop(self, parent: Any) -> None:
+            seen.append(("stop", parent.state_name))
+
+    class OfConsumer(bootsteps.StartStopStep):
+        requires = ("celery.worker.consumer.connection:Connection",)
+
+        def start(self, parent: Any) -> None:
+            seen.append(("consumer", parent.app is app))
+
+        def stop(self, parent: Any) -> None:
+            seen.append("consumer stops")
+
+    app.steps["worker"].add(OfWorker)
+    app.steps["consumer"].add(OfConsumer)
+    with start_worker(app, perform_ping_check=False, concurrency=1):
+        assert app.tasks["t.add"].delay(1, 2).get(timeout=10) == 3
+        assert ticks.get(timeout=10) == "tick"
+    assert seen[:3] == [("made", 1), ("start", True), ("consumer", True)]
+    assert seen[3] == "consumer stops"
+    assert seen[4][0] == "stop"
+
+
+def test_a_consumer_step_gets_messages_of_its_own(app: Celery) -> None:
+    got: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    own = Queue("own", Exchange("own"), "own")
+
+    class Own(bootsteps.ConsumerStep):
+        def get_consumers(self, channel: Any) -> Any:
+            return [Consumer(channel, queues=[own], callbacks=[self.handle], accept=["json"])]
+
+        def handle(self, body: Any, message: Any) -> None:
+            message.ack()
+            got.put(body)
+
+    app.steps["consumer"].add(Own)
+    with start_worker(app, perform_ping_check=False, concurrency=1):
+        with app.producer_or_acquire() as producer:
+            producer.publish({"a": 1}, exchange=own.exchange, routing_key="own", declare=[own])
+        assert got.get(timeout=10) == {"a": 1}
+
+
+def test_a_step_that_cannot_start_ends_the_worker(program: Any) -> None:
+    program.add_to_tasks("""
+        from celery import bootsteps
+
+        class Broken(bootsteps.StartStopStep):
+            def start(self, parent):
+                raise OSError("no port")
+
+        app.steps["worker"].add(Broken)
+    """)
+    worker = program.worker("-P", "solo")
+    worker.wait_for(r"Unrecoverable error: OSError\('no port'\)")
+    assert worker.process.wait(timeout=20) == 1
