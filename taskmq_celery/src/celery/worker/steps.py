@@ -9,6 +9,7 @@ from celery.platforms import EX_FAILURE
 from celery.utils.log import get_logger
 
 if TYPE_CHECKING:
+    from .consumer import Consumer
     from .worker import WorkController
 
 __all__ = ("ConsumerBlueprint", "WorkerBlueprint", "WorkerSteps")
@@ -39,15 +40,16 @@ class ConsumerBlueprint(Blueprint):
 class WorkerSteps:
     """Both blueprints of one worker. A step that cannot start ends the worker."""
 
-    def __init__(self, controller: WorkController, options: dict[str, Any]) -> None:
-        self._controller = controller
+    def __init__(
+        self, controller: WorkController, consumer: Consumer, options: dict[str, Any]
+    ) -> None:
+        self._controller, self._consumer = controller, consumer
         app = controller.app
-        self._consumer: Any = controller.consumer
         self.worker = WorkerBlueprint(steps=app.steps["worker"])
         self.consumer = ConsumerBlueprint(steps=app.steps["consumer"])
-        controller.blueprint, self._consumer.blueprint = self.worker, self.consumer
+        controller.blueprint, consumer.blueprint = self.worker, self.consumer
         self.worker.apply(controller, **options)
-        self.consumer.apply(self._consumer, **options)
+        self.consumer.apply(consumer, **options)
 
     def start(self) -> bool:
         """Before the first task; false if the worker is not to go on."""

@@ -144,7 +144,7 @@ class WorkController:
         self.events = WorkerEvents(self)
         self.consumer = Consumer(self)
         self.on_init_blueprint()
-        self._steps = WorkerSteps(self, self.options)
+        self._steps = WorkerSteps(self, self.consumer, self.options)
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
