@@ -200,18 +200,35 @@ class Facts:
         return last == "task" and bool(owner) and self.is_app(owner, near)
 
     def is_task(self, name: str, near: str = "") -> bool:
-        """Whether a name is a task: a decorated function, or an instance that an app registers."""
+        """Whether a name is a task: a decorated function, or an instance that an app registers.
+
+        One of the engine counts too: a second run sees what the first has converted.
+        """
         name = self.canonical(name, near)
         found = self._locate(name, near)
         if found is None or found[2]:
             return False
         module, inner, _ = found
         decorators = module.decorated.get(inner, ())
-        if any(self.is_task_decorator(each, module.path) for each in decorators):
+        if any(
+            self.is_task_decorator(each, module.path) or self._is_of_engine(each, module.path)
+            for each in decorators
+        ):
             return True
         return any(
             each.endswith(".register_task") and self.is_app(each.rpartition(".")[0], module.path)
             for each in module.results.get(inner, ())
+        )
+
+    def _is_of_engine(self, name: str, near: str) -> bool:
+        """Whether decorating with a name makes a task of the engine: ``task``, ``app.task``."""
+        name = self.canonical(name, near)
+        owner, _, last = name.rpartition(".")
+        if last != "task":
+            return False
+        found = self._locate(owner, near) if owner != "taskmq" else None
+        return owner == "taskmq" or (
+            found is not None and "taskmq.App" in found[0].results.get(found[1], ())
         )
 
     def is_task_class(self, name: str, near: str = "", steps: int = STEPS) -> bool:
@@ -226,6 +243,17 @@ class Facts:
         module, inner, _ = found
         bases = module.classes.get(inner, ())
         return any(self.is_task_class(each, module.path, steps - 1) for each in bases)
+
+    def task_modules(self) -> list[str]:
+        """Modules of the project that are named ``tasks`` and define tasks."""
+        found = []
+        for module in self.modules.values():
+            name = module.module
+            if name.rpartition(".")[2] == "tasks" and any(
+                self.is_task(f"{name}.{each}", module.path) for each in module.decorated
+            ):
+                found.append(name.removeprefix("src."))
+        return sorted(found)
 
     # ---------------------------------------------------------------------- configuration
 

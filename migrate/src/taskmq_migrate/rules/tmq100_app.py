@@ -1,0 +1,230 @@
+"""``Celery(…)`` with its settings: ``App(Config(…))``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
+from taskmq_migrate.model import Edit, Example, Page, Safety, Site, Span, Target
+from taskmq_migrate.names import literal_text
+from taskmq_migrate.pythonfile import PythonFile
+from taskmq_migrate.rule import PythonRule
+from taskmq_migrate.settings_native import Unclear, config_of
+
+__all__ = ["RULE"]
+
+PARAMETERS = ("main", "loader", "backend", "amqp", "events", "log", "control", "set_as_current")
+INCLUDE = ("include", "imports")
+
+
+@dataclass
+class _App:
+    """What this file says of one app: its settings, where they stand, and what is left over."""
+
+    config: dict[str, Parts] = field(default_factory=dict)
+    include: list[Parts] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    guessed: bool = False
+
+
+class MakeApp(PythonRule):
+    id = "TMQ100"
+    title = "Celery(...) and its settings become App(Config(...))"
+    targets = frozenset({Target.NATIVE})
+    words = ("elery",)
+    page = Page(
+        why="An app of the engine is made with its settings; nothing is assigned to it later. "
+        "Settings that say "
+        "what the engine does anyway go: results are in the store, arguments are JSON, "
+        "acknowledgement is late.",
+        risk="The broker has to be one of the engine's stores; RabbitMQ needs a store beside it. "
+        "What comes from "
+        "config_from_object is not read: that line is marked, and the settings it loads are to be "
+        "passed to Config. "
+        "autodiscover_tasks() without names becomes the modules with tasks that were found in "
+        "this repository, "
+        "with --unsafe: those of installed packages are to be added.",
+        examples=(
+            Example(
+                "app.py",
+                before="from celery import Celery\n\n"
+                'app = Celery("shop", broker="redis://db:6379/0", backend="redis://db:6379/1", '
+                'include=["shop.tasks"])\n'
+                'app.conf.update(task_serializer="json", result_expires=3600, '
+                'timezone="Europe/Paris")\n'
+                "app.conf.task_acks_late = True\n",
+                after="from taskmq import App, Config\n\n"
+                'app = App(Config(transport="redis://db:6379/0", result_ttl=3600, '
+                'timezone="Europe/Paris"), include=["shop.tasks"])\n',
+            ),
+            Example(
+                "late.py",
+                before="from celery import Celery\n\n"
+                'app = Celery("shop")\n'
+                'app.config_from_object("shop.celeryconfig")\n',
+                after="from celery import Celery\n\n"
+                "# TODO(taskmq-migrate TMQ100): settings are arguments of Config: "
+                "App(Config(transport=…)); "
+                "what config_from_object loads is not read\n"
+                'app = Celery("shop")\n'
+                'app.config_from_object("shop.celeryconfig")\n',
+            ),
+        ),
+    )
+
+    def sites(self, file: PythonFile) -> Iterator[Site]:
+        for call in file.nodes(cst.Call):
+            if file.makes_app(call.func) and any(
+                each.rpartition(".")[2] == "Celery" for each in file.names(call.func)
+            ):
+                yield self._site(file, call)
+
+    def _site(self, file: PythonFile, call: cst.Call) -> Site:
+        app = _App()
+        try:
+            self._constructor(file, call, app)
+            self._settings(file, call, app)
+        except Unclear as problem:
+            return file.mark_at(call, str(problem))
+        made, imports = file.import_as("taskmq.App", call)
+        config, more = file.import_as("taskmq.Config", call)
+        arguments: list[Parts] = []
+        if app.config:
+            values = [(f"{name}=", *value) for name, value in app.config.items()]
+            arguments.append((f"{config}(", *comma_separated(values), ")"))
+        if app.include:
+            arguments.append(("include=", *self._joined(app.include)))
+        edit = file.replace(file.span(call), f"{made}(", *comma_separated(arguments), ")")
+        return file.convert_at(
+            call,
+            "an app of the engine",
+            edit,
+            *app.edits,
+            imports=(*imports, *(more if app.config else ())),
+            released=(call.func,),
+            safety=Safety.UNSAFE if app.guessed else None,
+        )
+
+    def _joined(self, groups: list[Parts]) -> Parts:
+        if len(groups) == 1:
+            return groups[0]
+        starred = [("*", *each) for each in groups]
+        return ("[", *comma_separated(starred), "]")
+
+    def _constructor(self, file: PythonFile, call: cst.Call, app: _App) -> None:
+        given = Arguments.of(call).named(*PARAMETERS)
+        if given is None:
+            raise Unclear("settings are arguments of Config; these are hidden behind * or **")
+        for name in ("main", "set_as_current", "backend", "result_backend", "autofinalize"):
+            given.pop(name, None)
+        for name in INCLUDE:
+            value = given.pop(name, None)
+            if value is not None and not is_literal(value, "None"):
+                app.include.append((file.whole(value),))
+        if "broker" in given:
+            given["broker_url"] = given.pop("broker")
+        unknown = given.keys() & {*PARAMETERS, "config_source", "task_cls", "tasks", "fixups"}
+        if unknown:
+            raise Unclear(f"{min(unknown)}: App has no such argument")
+        self._take(file, given, app)
+
+    def _take(self, file: PythonFile, given: dict[str, cst.BaseExpression], app: _App) -> None:
+        for name, value in given.items():
+            if name in INCLUDE:
+                app.include.append((file.whole(value),))
+            else:
+                app.config.update(config_of(file, name.lower(), value))
+
+    def _settings(self, file: PythonFile, call: cst.Call, app: _App) -> None:
+        """Every use of the new app in this file that would not work on the engine's."""
+        assign = file.parent(call)
+        if not isinstance(assign, cst.Assign) or not isinstance(assign.targets[0].target, cst.Name):
+            return
+        name = assign.targets[0].target.value
+        scope = file.resolver.scope(call)
+        for node in file.nodes(cst.Attribute):
+            if not isinstance(node.value, cst.Name) or node.value.value != name:
+                continue
+            if file.resolver.scope(node) is not scope:
+                continue
+            if node.attr.value == "conf":
+                self._conf(file, node, app)
+            elif node.attr.value in {"config_from_object", "config_from_envvar"}:
+                raise Unclear(
+                    "settings are arguments of Config: App(Config(transport=…)); what "
+                    f"{node.attr.value} loads is not read"
+                )
+            elif node.attr.value == "autodiscover_tasks":
+                self._discover(file, node, app)
+            elif node.attr.value == "set_default":
+                self._remove(file, file.parent(node), app)
+
+    def _conf(self, file: PythonFile, conf: cst.Attribute, app: _App) -> None:
+        around = file.parent(conf)
+        holder = file.parent(around) if around is not None else None
+        if (
+            isinstance(around, cst.Attribute)
+            and around.attr.value == "update"
+            and isinstance(holder, cst.Call)
+            and isinstance(file.parent(holder), cst.Expr)
+        ):
+            arguments = Arguments.of(holder)
+            if arguments.positional or arguments.open:
+                raise Unclear("settings are arguments of Config; conf.update hides some")
+            self._take(file, arguments.keywords, app)
+            self._remove(file, file.parent(holder), app)
+            return
+        if isinstance(around, cst.Attribute) and isinstance(holder, cst.AssignTarget):
+            name = around.attr.value
+            if name == "beat_schedule":
+                return  # TMQ160
+            assign = file.parent(holder)
+            if isinstance(assign, cst.Assign) and len(assign.targets) == 1:
+                self._take(file, {name: assign.value}, app)
+                self._remove(file, assign, app)
+                return
+        raise Unclear("settings are arguments of Config; here they are read or changed later")
+
+    def _discover(self, file: PythonFile, node: cst.Attribute, app: _App) -> None:
+        call = file.parent(node)
+        if not isinstance(call, cst.Call) or not isinstance(file.parent(call), cst.Expr):
+            raise Unclear("autodiscover_tasks: name the modules with tasks in App(include=[…])")
+        given = Arguments.of(call).named("packages", "related_name", "force") or {}
+        packages = given.get("packages")
+        if isinstance(packages, cst.List | cst.Tuple) and "related_name" not in given:
+            members: list[Parts] = [
+                (file.whole(each.value), ' + ".tasks"')
+                if not isinstance(each.value, cst.SimpleString)
+                else (f'"{literal_text(each.value)}.tasks"',)
+                for each in packages.elements
+            ]
+        elif packages is None or not isinstance(packages, cst.List | cst.Tuple):
+            members = [(f'"{each}"',) for each in file.facts.task_modules()]
+            app.guessed = True
+        else:
+            raise Unclear("autodiscover_tasks: name the modules with tasks in App(include=[…])")
+        app.include.append(("[", *comma_separated(members), "]"))
+        self._remove(file, file.parent(call), app)
+
+    def _remove(self, file: PythonFile, statement: cst.CSTNode | None, app: _App) -> None:
+        """Take a statement out, with its line."""
+        if isinstance(statement, cst.Call):
+            statement = file.parent(statement)
+        line = file.parent(statement) if statement is not None else None
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            raise Unclear("settings are arguments of Config; here they stand in a line with more")
+        block = file.parent(line)
+        if not isinstance(block, cst.Module):
+            raise Unclear("settings are arguments of Config; here they depend on a condition")
+        span = file.span(line)
+        if line.trailing_whitespace.comment is not None:
+            raise Unclear("settings are arguments of Config; a comment stands behind one")
+        following = [each for each in file.line_starts if each >= span.end]
+        end = following[0] if following else len(file.text)
+        app.edits.append(file.replace(Span(file.line_start(span.start), end)))
+
+
+RULE = MakeApp()

@@ -1,0 +1,143 @@
+"""Celery's settings as arguments of the engine's ``Config``."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .arguments import Parts, is_literal, number
+from .names import literal_text
+from .pythonfile import PythonFile
+
+__all__ = ["Unclear", "config_of"]
+
+RENAMED = {
+    "broker_url": "transport",
+    "result_expires": "result_ttl",
+    "task_always_eager": "eager",
+    "task_default_queue": "default_queue",
+    "timezone": "timezone",
+    "worker_concurrency": "concurrency",
+    "worker_max_tasks_per_child": "max_jobs_per_child",
+    "worker_pool": "pool",
+}
+POOLS = {"prefork": '"processes"', "threads": '"threads"', "solo": '"solo"'}
+# What the engine does anyway, or has no use for.
+DROPPED = frozenset(
+    {
+        "beat_max_loop_interval",
+        "beat_schedule_filename",
+        "beat_scheduler",
+        "broker_connection_max_retries",
+        "broker_connection_retry",
+        "broker_connection_retry_on_startup",
+        "broker_connection_timeout",
+        "broker_heartbeat",
+        "broker_pool_limit",
+        "cache_backend",
+        "deprecated_settings",
+        "enable_utc",
+        "event_queue_expires",
+        "event_queue_ttl",
+        "redis_max_connections",
+        "redis_socket_timeout",
+        "result_backend",
+        "result_backend_transport_options",
+        "result_extended",
+        "result_persistent",
+        "task_create_missing_queues",
+        "task_default_exchange",
+        "task_default_exchange_type",
+        "task_default_routing_key",
+        "task_eager_propagates",
+        "task_publish_retry",
+        "task_publish_retry_policy",
+        "task_reject_on_worker_lost",
+        "task_send_sent_event",
+        "task_store_eager_result",
+        "task_track_started",
+        "worker_cancel_long_running_tasks_on_connection_loss",
+        "worker_disable_rate_limits",
+        "worker_enable_remote_control",
+        "worker_hijack_root_logger",
+        "worker_log_color",
+        "worker_pool_restarts",
+        "worker_prefetch_multiplier",
+        "worker_proc_alive_timeout",
+        "worker_redirect_stdouts",
+        "worker_send_task_events",
+    }
+)
+JSON_ONLY = frozenset(
+    {
+        "accept_content",
+        "event_serializer",
+        "result_accept_content",
+        "result_serializer",
+        "task_serializer",
+    }
+)
+WHY_NOT = {
+    "beat_schedule": "schedules are app.schedule(cron(...), every(...))",
+    "broker_transport_options": "options of the store are parts of its URL",
+    "task_annotations": "options stand at each task",
+    "task_queues": "queues are those that tasks name; QueueConfig has their limits",
+    "task_routes": "queue= stands at each task",
+    "task_soft_time_limit": "timeout= stands at each task",
+    "task_time_limit": "hard_timeout= stands at each task",
+    "task_default_rate_limit": "rate_limit= stands at each task",
+}
+SCHEMES = ("redis://", "rediss://", "sentinel://", "memory://", "sqlite://", "postgresql://")
+
+
+class Unclear(Exception):
+    """Why a setting cannot be translated, in words for a marker."""
+
+
+def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[str, Parts]:
+    """Arguments of ``Config`` that say what a setting says. Raises `Unclear`."""
+    if name == "broker_url":
+        url = literal_text(value)
+        if url is not None and not url.startswith(SCHEMES):
+            raise Unclear(
+                f"broker_url: a store of the engine is wanted; {url.partition('://')[0]} delivers "
+                "with "
+                "a store beside it (amqp://…?state=…)"
+            )
+    if name in JSON_ONLY:
+        return _json(name, value)
+    if name == "result_expires" and is_literal(value, "None"):
+        raise Unclear("result_expires: results are kept for a time, in seconds")
+    if name == "result_expires" and number(value) is None and isinstance(value, cst.Call):
+        return {"result_ttl": (file.whole(value), ".total_seconds()")}
+    if name == "worker_pool":
+        pool = POOLS.get(literal_text(value) or "")
+        if pool is None:
+            raise Unclear("worker_pool: pools are processes, threads, asyncio and solo")
+        return {"pool": (pool,)}
+    if name == "worker_max_memory_per_child":
+        return {"max_memory_per_child": (file.whole(value), " * 1024")}
+    if name == "task_ignore_result":
+        return {"store_results": ("not ", file.whole(value))}
+    if name == "task_acks_late":
+        if is_literal(value, "True"):
+            return {}
+        raise Unclear(
+            'task_acks_late: ack="on_receipt" stands at each task that rather be lost than run '
+            "twice"
+        )
+    if name in RENAMED:
+        return {RENAMED[name]: (file.whole(value),)}
+    if name in DROPPED:
+        return {}
+    raise Unclear(f"{name}: {WHY_NOT.get(name, 'Config has no such setting')}")
+
+
+def _json(name: str, value: cst.BaseExpression) -> dict[str, Parts]:
+    values = [value]
+    if isinstance(value, cst.List | cst.Tuple | cst.Set):
+        values = [each.value for each in value.elements]
+    if all(literal_text(each) in {"json", "application/json"} for each in values):
+        return {}
+    raise Unclear(
+        f"{name}: arguments and results are JSON; other types are taken by register_codec"
+    )

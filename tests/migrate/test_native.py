@@ -1,0 +1,281 @@
+"""Celery's API to the engine's: cases that no page needs to show, and that the result works."""
+
+import textwrap
+from types import ModuleType
+
+import pytest
+from tests.migrate.tools import migrate
+
+from taskmq import App, JobState
+from taskmq.testing import isolated, worker_for
+
+SHARED = "from celery import shared_task\n\n\n"
+
+
+def native(text: str, unsafe: bool = True, **others: str) -> str:
+    files = {"tasks.py": textwrap.dedent(text).lstrip("\n")}
+    files |= {f"{name}.py": textwrap.dedent(each).lstrip("\n") for name, each in others.items()}
+    run = migrate(files, to="native", unsafe=unsafe)
+    assert not run.result.failed
+    again = migrate(run.files, to="native", unsafe=unsafe)
+    assert again.files == run.files
+    return run.files["tasks.py"]
+
+
+def markers(text: str) -> list[str]:
+    return [
+        line.partition("TMQ")[2][:3]
+        for line in text.splitlines()
+        if "# TODO(taskmq-migrate" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        (
+            "max_retries=2, default_retry_delay=5, autoretry_for=(OSError,)",
+            'max_attempts=3, backoff="fixed", base=5, jitter=False, retry_on=(OSError,)',
+        ),
+        (
+            "autoretry_for=[OSError], retry_backoff=True, retry_jitter=False",
+            "max_attempts=4, jitter=False, retry_on=tuple([OSError])",
+        ),
+        (
+            'autoretry_for=(OSError,), retry_kwargs={"max_retries": 1, "countdown": 900}',
+            'max_attempts=2, backoff="fixed", base=900, max_delay=900, jitter=False, '
+            "retry_on=(OSError,)",
+        ),
+        (
+            "autoretry_for=(OSError,), dont_autoretry_for=(KeyError,), retry_backoff=3, "
+            "retry_backoff_max=60, max_retries=LIMIT",
+            "max_attempts=LIMIT + 1, base=3, max_delay=60, retry_on=(OSError,), "
+            "give_up_on=(KeyError,)",
+        ),
+    ],
+)
+def test_retry_policies(options: str, policy: str) -> None:
+    text = native(f"{SHARED}@shared_task({options})\ndef f(): ...\n")
+    assert f"@task(retry=Retry({policy}))" in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "max_retries=None",
+        "autoretry_for=(OSError,), retry_backoff=factor()",
+        "autoretry_for=(OSError,), retry_kwargs=LATER",
+        "base=Mine",
+        "priority=3",
+        'serializer="pickle"',
+        "acks_late=LATE",
+        "**options",
+        "unheard_of=1",
+    ],
+)
+def test_options_that_cannot_be_translated_keep_their_decorator(options: str) -> None:
+    before = f"{SHARED}@shared_task({options})\ndef f(): ...\n"
+    text = native(before)
+    assert markers(text) == ["110"]
+    assert (
+        "".join(text.splitlines(keepends=True)[:3])
+        + text.splitlines(keepends=True)[-2]
+        + (text.splitlines(keepends=True)[-1])
+        == before
+    )
+
+
+def test_a_task_that_only_asks_for_retries_gets_celerys_policy_for_them() -> None:
+    text = native(
+        f"{SHARED}@shared_task(bind=True)\ndef f(self, x):\n    return self.retry(countdown=x)\n"
+    )
+    assert (
+        '@task(bind=True, retry=Retry(max_attempts=4, backoff="fixed", base=180, jitter=False, '
+        "retry_on=()))" in text
+    )
+    assert "    raise self.request.retry(delay=x)\n" in text
+
+
+def test_names_that_are_shadowed_or_mean_something_else_stay() -> None:
+    text = """
+        from celery import shared_task
+        import other
+
+
+        def shared(shared_task):
+            @shared_task
+            def inner(): ...
+
+
+        class Queue:
+            def apply_async(self): ...
+
+
+        def f(self):
+            self.retry()
+            Queue().apply_async()
+            other.chain(1, 2).delay()
+        """
+    assert native(text) == textwrap.dedent(text).lstrip("\n")
+
+
+CANVASES = {
+    "chain(a.s(1), b.s(2))()": ["flow.add(b, flow.add(a, 1), 2)"],
+    "(a.s(1) | b.si(2)).delay()": ["flow.add(b, 2, after=flow.add(a, 1))"],
+    "group(a.s(1), a.s(2)).apply_async()": ["[flow.add(a, 1), flow.add(a, 2)]"],
+    "chord((a.s(i) for i in xs), b.s(k=1))()": ["flow.add(b, [flow.add(a, i) for i in xs], k=1)"],
+    "chain(a.s(0), group(a.s(), b.s(2)), b.s(1)).delay()": [
+        "step1 = flow.add(a, 0)",
+        "flow.add(b, [flow.add(a, step1), flow.add(b, step1, 2)], 1)",
+    ],
+    "chain([a.s(1).set(queue='q', countdown=3), b.s(2)])()": [
+        "flow.add(b, flow.add(a.call(1).options(queue='q', eta=3)), 2)"
+    ],
+    "chord(chain(a.s(1), b.s(2)))(b.s(3))": ["flow.add(b, [flow.add(b, flow.add(a, 1), 2)], 3)"],
+}
+TASKS = f"{SHARED}@shared_task\ndef a(x): ...\n\n\n@shared_task\ndef b(x, y=0, k=0): ...\n"
+
+
+@pytest.mark.parametrize("canvas", CANVASES)
+def test_a_canvas_that_is_written_out(canvas: str) -> None:
+    text = native(
+        f"from celery import chain, chord, group\nfrom shop import a, b\n\n\n"
+        f"def go(xs):\n    return {canvas}.id\n",
+        shop=TASKS,
+    )
+    body = [line.strip() for line in text.partition("def go(xs):\n")[2].splitlines()]
+    assert body == ["flow = Workflow()", *CANVASES[canvas], "return flow.submit().id"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return group(a.s(1)).delay()",
+        "return group([a.s(1), group(a.s(2), a.s(3))]).delay()",
+        "return chain(*xs).delay()",
+        "return chain(a.s(1), xs[0]).delay()",
+        "return chain(a.s(1), b.s(2)).apply_async(countdown=3)",
+        "return bool(xs) and chain(a.s(1), b.s(2)).delay()",
+        "return chain(a.s(1), b.s(name=2)).delay()",
+        "return group(a.s(1) | group(a.s(), b.s()) for x in xs).delay()",
+        "return a.s(1)",
+        "for x in xs: chain(a.s(1), b.s(2)).delay()",
+    ],
+)
+def test_a_canvas_that_is_not_keeps_its_code(line: str) -> None:
+    text = native(
+        f"from celery import chain, chord, group\nfrom shop import a, b\n\n\n"
+        f"def go(xs):\n    {line}\n",
+        shop=TASKS,
+    )
+    assert markers(text) == ["130"]
+    assert text.endswith(f"    {line}\n")
+
+
+def test_a_group_of_unknown_size_at_the_end_waits_for_unsafe() -> None:
+    text = "from celery import group\nfrom shop import a\n\ngroup(a.s(i) for i in xs).delay()\n"
+    assert native(text, unsafe=False, shop=TASKS) == text
+    assert "[flow.add(a, i) for i in xs]" in native(text, shop=TASKS)
+
+
+def test_settings_that_cannot_be_translated_are_named() -> None:
+    for setting in ("task_routes={}", 'task_serializer="pickle"', "made_up=1"):
+        text = native(
+            f'from celery import Celery\n\napp = Celery("x")\napp.conf.update({setting})\n'
+        )
+        assert markers(text) == ["100"]
+        assert setting.partition("=")[0] in text.splitlines()[2]
+
+
+def test_settings_after_a_condition_are_left_alone() -> None:
+    text = native(
+        """
+        from celery import Celery
+
+        app = Celery("x")
+        if DEBUG:
+            app.conf.task_always_eager = True
+        """
+    )
+    assert markers(text) == ["100"]
+
+
+PROGRAM = """
+from celery import Celery, chain, chord
+from celery.exceptions import Reject
+from celery.utils.log import get_task_logger
+
+logger = get_task_logger(__name__)
+app = Celery("shop", broker="memory://", backend="cache+memory://")
+app.conf.task_acks_late = True
+seen = []
+
+
+@app.task
+def add(x, y):
+    return x + y
+
+
+@app.task(name="shop.total", ignore_result=False)
+def total(numbers, factor=1):
+    return sum(numbers) * factor
+
+
+@app.task(bind=True, max_retries=3, default_retry_delay=0)
+def flaky(self, times):
+    seen.append(self.request.retries)
+    if self.request.retries < times:
+        raise self.retry(countdown=0)
+    return self.request.retries
+
+
+@app.task(autoretry_for=(OSError,), max_retries=1, default_retry_delay=0)
+def broken():
+    seen.append("broken")
+    raise OSError("no")
+
+
+@app.task
+def refuse():
+    raise Reject("not this", requeue=False)
+
+
+def run_chain():
+    return chain(add.s(1, 2), add.s(10)).delay()
+
+
+def run_chord(numbers):
+    return chord([add.s(n, n) for n in numbers])(total.s(factor=2))
+
+
+def run_one():
+    return add.apply_async((4,), {"y": 5}, countdown=0)
+"""
+
+
+@pytest.fixture
+def program() -> ModuleType:
+    """The program above, converted and imported."""
+    text = native(PROGRAM.lstrip("\n"))
+    assert markers(text) == []
+    assert "celery" not in text
+    module = ModuleType("shop_native")
+    exec(compile(text, "shop_native.py", "exec"), vars(module))  # noqa: S102  # what was written above
+    return module
+
+
+def test_the_converted_program_does_what_it_did(program: ModuleType) -> None:
+    app: App = program.app
+    with isolated(app), worker_for(app) as worker:
+        handles = [program.run_chain(), program.run_chord([1, 2, 3]), program.run_one()]
+        flaky, broken, refused = (
+            program.flaky.delay(2),
+            program.broken.delay(),
+            program.refuse.delay(),
+        )
+        worker.run_until_idle(timeout=10)
+        assert [each.get(timeout=0) for each in handles] == [13, 24, 9]
+        assert flaky.get(timeout=0) == 2
+        assert broken.state == JobState.FAILED
+        assert refused.info["dead_reason"] == "not this"
+    assert program.seen == [0, "broken", 1, "broken", 2]
