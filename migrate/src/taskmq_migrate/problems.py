@@ -1,6 +1,6 @@
 """What can go wrong with a file or a run: each a line that says what, where and what to do."""
 
-__all__ = ["Refused", "Unreadable"]
+__all__ = ["Refused", "Unclear", "Unreadable"]
 
 
 class Unreadable(Exception):
@@ -9,3 +9,7 @@ class Unreadable(Exception):
 
 class Refused(Exception):
     """The run does not start: nothing was changed."""
+
+
+class Unclear(Exception):
+    """Why a rule leaves a place as it is, in words for a marker."""

@@ -10,9 +10,10 @@ import libcst as cst
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
 from taskmq_migrate.model import Edit, Example, Page, Safety, Site, Span, Target
 from taskmq_migrate.names import literal_text
+from taskmq_migrate.native.settings import config_of
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
-from taskmq_migrate.settings_native import Unclear, config_of
 
 __all__ = ["RULE"]
 

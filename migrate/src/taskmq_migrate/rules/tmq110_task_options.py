@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Part, Parts, comma_separated, is_literal
-from taskmq_migrate.bodies import asks_for_retry
 from taskmq_migrate.model import Example, NewImport, Page, Site, Target
 from taskmq_migrate.names import literal_text
+from taskmq_migrate.native.bodies import asks_for_retry
+from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
+from taskmq_migrate.native.retrying import policy_of
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
-from taskmq_migrate.retrying import OPTIONS as RETRY_OPTIONS
-from taskmq_migrate.retrying import Unclear, policy_of
 from taskmq_migrate.rule import PythonRule
 
 __all__ = ["RULE"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.bodies import uses_of_self
 from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.native.bodies import uses_of_self
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 

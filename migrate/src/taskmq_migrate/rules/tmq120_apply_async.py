@@ -13,8 +13,9 @@ from taskmq_migrate.arguments import (
     spread,
     spread_keywords,
 )
-from taskmq_migrate.joboptions import OF_SUBMIT, Unclear, options_of
 from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.native.options import OF_SUBMIT, options_of
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 

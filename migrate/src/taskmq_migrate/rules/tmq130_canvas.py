@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.canvas import Compiler, Unclear, is_canvas, is_signature, launched
 from taskmq_migrate.model import Example, Page, Safety, Site, Span, Target
+from taskmq_migrate.native.canvas import Compiler, is_canvas, is_signature, launched
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
@@ -123,7 +124,7 @@ class Canvas(PythonRule):
         return statement
 
     def _free_name(self, file: PythonFile, node: cst.CSTNode) -> str:
-        scope = file.resolver.scope(node) or file.global_scope
+        scope = file.resolver.scope(node)
         names = ("flow", "workflow", "flow_", "workflow_")
         for name in names:
             if scope is None or name not in scope or _holds_workflow(file, node, name):
@@ -150,7 +151,7 @@ def _is_option(file: PythonFile, node: cst.CSTNode) -> bool:
 
 def _holds_workflow(file: PythonFile, node: cst.CSTNode, name: str) -> bool:
     """Whether all that binds a name here is ``Workflow()``, as this rule writes it."""
-    scope = file.resolver.scope(node) or file.global_scope
+    scope = file.resolver.scope(node)
     found = list(scope[name]) if scope is not None else []
     for each in found:
         name_node = getattr(each, "node", None)

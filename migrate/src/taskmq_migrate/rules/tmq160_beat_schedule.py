@@ -10,9 +10,10 @@ import libcst as cst
 from taskmq_migrate.arguments import Part, comma_separated, dict_items, is_literal
 from taskmq_migrate.model import Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.names import literal_text
+from taskmq_migrate.native.schedules import arguments_of, options_of, rule_of, zone_of
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
-from taskmq_migrate.schedules import Unclear, arguments_of, options_of, rule_of, zone_of
 
 __all__ = ["RULE"]
 

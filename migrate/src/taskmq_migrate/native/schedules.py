@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from .arguments import Arguments, Part, dict_items, is_literal, number, spread
-from .names import literal_text
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Arguments, Part, dict_items, is_literal, number, spread
+from taskmq_migrate.names import literal_text
+from taskmq_migrate.problems import Unclear
+from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["Rule", "Unclear", "rule_of", "zone_of"]
+__all__ = ["Rule", "rule_of", "zone_of"]
 
 CRONTAB = ("celery.schedules.crontab",)
 SCHEDULE = ("celery.schedules.schedule",)
@@ -18,10 +19,6 @@ FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 # Celery's parameters in their order, which is not that of the fields of a cron line.
 PARAMETERS = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
 TIMEDELTA = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1, "weeks": 604_800}
-
-
-class Unclear(Exception):
-    """Why a schedule cannot be translated, in words for a marker."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .arguments import Arguments, is_literal
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Arguments, is_literal
+from taskmq_migrate.pythonfile import PythonFile
 
 __all__ = ["asks_for_retry", "bound_parameter", "uses_of_self"]
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .arguments import Part, dict_items, is_literal, number
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Part, dict_items, is_literal, number
+from taskmq_migrate.problems import Unclear
+from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["OPTIONS", "Policy", "Unclear", "policy_of"]
+__all__ = ["OPTIONS", "Policy", "policy_of"]
 
 OPTIONS = frozenset(
     {
@@ -25,10 +26,6 @@ OPTIONS = frozenset(
 )
 DELAY = "180"  # seconds: Celery's default_retry_delay
 MAX_DELAY = 600  # seconds, of both
-
-
-class Unclear(Exception):
-    """Why options cannot be translated, in words for a marker."""
 
 
 @dataclass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .arguments import Parts, is_literal, number
-from .names import literal_text
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Parts, is_literal, number
+from taskmq_migrate.names import literal_text
+from taskmq_migrate.problems import Unclear
+from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["Unclear", "config_of"]
+__all__ = ["config_of"]
 
 RENAMED = {
     "broker_url": "transport",
@@ -87,10 +88,6 @@ WHY_NOT = {
     "task_default_rate_limit": "rate_limit= stands at each task",
 }
 SCHEMES = ("redis://", "rediss://", "sentinel://", "memory://", "sqlite://", "postgresql://")
-
-
-class Unclear(Exception):
-    """Why a setting cannot be translated, in words for a marker."""
 
 
 def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[str, Parts]:

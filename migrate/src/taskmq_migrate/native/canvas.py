@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .arguments import Arguments, Parts, comma_separated
-from .joboptions import Unclear, options_of
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Arguments, Parts, comma_separated
+from taskmq_migrate.problems import Unclear
+from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["Compiler", "Unclear", "is_canvas", "is_signature", "launched"]
+from .options import options_of
+
+__all__ = ["Compiler", "is_canvas", "is_signature", "launched"]
 
 CHAIN = ("celery.chain", "celery.canvas.chain")
 GROUP = ("celery.group", "celery.canvas.group")

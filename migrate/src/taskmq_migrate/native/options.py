@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .arguments import Parts, is_literal
-from .names import literal_text
-from .pythonfile import PythonFile
+from taskmq_migrate.arguments import Parts, is_literal
+from taskmq_migrate.names import literal_text
+from taskmq_migrate.problems import Unclear
+from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["OF_SUBMIT", "Unclear", "options_of"]
+__all__ = ["OF_SUBMIT", "options_of"]
 
 OF_SUBMIT = frozenset({"eta", "expires", "headers", "queue", "timeout"})
 """What ``submit`` takes beside the arguments; all others need ``call(…).options(…)``."""
@@ -32,10 +33,6 @@ WHY_NOT = {
     "routing_key": "there are no routing keys: queue= says where jobs go",
     "exchange": "there are no exchanges: queue= says where jobs go",
 }
-
-
-class Unclear(Exception):
-    """Why an option cannot be translated, in words for a marker."""
 
 
 def options_of(file: PythonFile, given: dict[str, cst.BaseExpression]) -> dict[str, Parts]:

@@ -1,0 +1,1 @@
+"""What the rules of the native target share: Celery's vocabulary as the engine's."""
