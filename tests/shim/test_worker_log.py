@@ -17,6 +17,8 @@ from celery.utils.log import (
     LoggingProxy,
     get_logger,
     get_task_logger,
+    in_sighandler,
+    logger_isa,
     mlevel,
 )
 
@@ -89,6 +91,38 @@ def test_printed_lines_become_records(stream: io.StringIO) -> None:
     assert not proxy.isatty()
     proxy.close()
     assert proxy.write("more") == 0
+
+
+def test_what_a_signal_handler_prints_is_not_logged(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", real)
+    proxy = LoggingProxy(logging.getLogger("taskmq.test.proxy"), "INFO")
+    with in_sighandler():
+        proxy.write("bye\n")
+    assert (real.getvalue(), stream.getvalue()) == ("bye\n", "")
+
+
+def test_a_circle_of_loggers_is_an_error() -> None:
+    one, two = logging.getLogger("taskmq.test.one"), logging.getLogger("taskmq.test.two")
+    before = one.parent, two.parent
+    one.parent, two.parent = two, one
+    try:
+        with pytest.raises(RuntimeError, match="among its own ancestors"):
+            logger_isa(one, logging.getLogger("celery.task"))
+    finally:
+        one.parent, two.parent = before
+
+
+def test_logging_setup_takes_what_it_does_not_know() -> None:
+    """Programs that override parts of it pass arguments of their own."""
+    app = Celery("own", set_as_current=False)
+    found = app.log.setup_handlers(logging.getLogger("taskmq.test.more"), None, "%", False, own=1)
+    try:
+        assert len(found.handlers) == 1
+    finally:
+        found.handlers.clear()
 
 
 def test_what_a_handler_prints_is_not_logged_again(stream: io.StringIO) -> None:

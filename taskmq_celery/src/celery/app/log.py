@@ -115,8 +115,7 @@ class Logging:
         if self.app.conf.worker_hijack_root_logger:
             root.handlers = []
         datefmt = self.datefmt if datefmt is None else datefmt
-        dated = {**kwargs, "datefmt": datefmt} if datefmt else kwargs
-        self._configure_logger(root, logfile, level, format, colorize, **dated)
+        self._configure_logger(root, logfile, level, format, colorize, datefmt=datefmt, **kwargs)
         signals.after_setup_logger.send(sender=None, logger=root, format=format, **told)
         self.setup_task_loggers(level, logfile, colorize=colorize)
         return handled
@@ -156,7 +155,7 @@ class Logging:
             format,
             colorize,
             formatter=TaskFormatter,
-            datefmt=datefmt or None,
+            datefmt=datefmt,
             **kwargs,
         )
         logger.setLevel(level)
@@ -207,9 +206,10 @@ class Logging:
         datefmt: str | None = None,
         **kwargs: Any,
     ) -> logging.Logger:
-        """Give ``logger`` a handler, unless the program gave it one."""
+        """Give ``logger`` a handler, unless the program gave it one. Further arguments are for
+        those who override this."""
         if not self._is_configured(logger):
-            handler = self._detect_handler(logfile, **kwargs)
+            handler = self._detect_handler(logfile)
             handler.setFormatter(formatter(format, use_color=bool(colorize), datefmt=datefmt))
             logger.addHandler(handler)
         return logger

@@ -92,18 +92,19 @@ def get_task_logger(name: str) -> logging.Logger:
     return found
 
 
-def _descends(child: logging.Logger, ancestor: logging.Logger) -> bool:
+def _descends(child: logging.Logger, ancestor: logging.Logger, most: int = 1000) -> bool:
     current: logging.Logger | None = child
-    while current is not None:
-        if current is ancestor:
-            return True
+    for _ in range(most):
+        if current is None or current is ancestor:
+            return current is not None
         current = current.parent
-    return False
+    raise RuntimeError(f"logger {child.name!r} is among its own ancestors")
 
 
 def logger_isa(l: logging.Logger, p: logging.Logger, max: int = 1000) -> bool:  # noqa: E741  # Celery's parameter name
-    """Whether ``p`` is the logger ``l`` or above it."""
-    return _descends(l, p)
+    """Whether ``p`` is the logger ``l`` or above it. Raises ``RuntimeError`` for more than ``max``
+    generations: there is a circle."""
+    return _descends(l, p, max)
 
 
 def mlevel(level: Any) -> Any:
@@ -184,18 +185,22 @@ class LoggingProxy:
             setattr(handler, "handleError", _report_to_stderr)  # noqa: B010  # replaces a method
 
     def write(self, data: str | bytes) -> int:
-        """Log ``data`` unless it is blank; how much of it was logged."""
-        if self.closed or getattr(self._thread, "writing", False):
+        """Log ``data`` unless it is empty; how much of it was logged. A handler of an operating
+        system signal must not log: what it prints goes to the real standard error."""
+        if self.closed or getattr(self._thread, "recurse_protection", False):
             return 0
         text = data.decode(errors="replace") if isinstance(data, bytes) else data
         line = text.rstrip("\n")
-        if not line.strip():
+        if not line:
             return 0
-        self._thread.writing = True
+        self._thread.recurse_protection = True
         try:
-            self.logger.log(self.loglevel, "%s", line)
+            if _signals.handling:
+                (sys.__stderr__ or sys.stderr).write(f"{line}\n")
+            else:
+                self.logger.log(self.loglevel, "%s", line)
         finally:
-            self._thread.writing = False
+            self._thread.recurse_protection = False
         return len(line)
 
     def writelines(self, sequence: Iterable[str]) -> None:
