@@ -118,7 +118,9 @@ def test_a_circle_of_loggers_is_an_error() -> None:
 def test_logging_setup_takes_what_it_does_not_know() -> None:
     """Programs that override parts of it pass arguments of their own."""
     app = Celery("own", set_as_current=False)
-    found = app.log.setup_handlers(logging.getLogger("taskmq.test.more"), None, "%", False, own=1)
+    found = app.log.setup_handlers(
+        logging.getLogger("taskmq.test.more"), None, "%(message)s", False, own=1
+    )
     try:
         assert len(found.handlers) == 1
     finally:
