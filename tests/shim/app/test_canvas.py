@@ -160,3 +160,15 @@ def test_a_partial_call_of_a_signature(app: Any, add: Any, stored: Any) -> None:
     assert b'"args":[1,2]' in stored(app, add.si(1, 2).delay(5)).envelope
     assert b'"kwargs":{"y":1}' in stored(app, add.s(y=1).apply_async((2,))).envelope
     assert add.s(1, 2).set(task_id="set").delay().id == "set"
+
+
+def test_stamps_that_nobody_names_are_all_stamps(add: Any) -> None:
+    one = add.s(1, 1)
+    one.stamp(tenant="a")
+    one.stamp(colour="red")
+    assert sorted(one.options["stamped_headers"]) == ["colour", "tenant"]
+    one.stamp(colour="blue", append_stamps=True)
+    assert one.options["colour"] == ["blue", "red"]
+    two = add.s(1, 1)
+    two.stamp(tenant="a", other="b", stamped_headers=["tenant"])
+    assert two.options["stamped_headers"] == ["tenant"]

@@ -94,7 +94,7 @@ def merged_stamps(
     """Headers to be set on a signature: those that came down to it, then what a visitor ``said``
     of it, then the stamps among its ``own`` options. The first to have a stamp decides, or with
     ``append`` all are kept."""
-    merged = dict(headers)
+    merged = {NAMES: list(headers), **headers}  # without names, all of them are stamps
     if said is not None:
         said = {**said, NAMES: said.get(NAMES, list(said))}
         _merge_dictionaries(merged, said, aggregate_duplicates=append)
