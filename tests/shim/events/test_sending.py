@@ -167,7 +167,7 @@ def test_a_task_is_sent_though_nobody_can_be_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = make_app(task_send_sent_event=True)
-    monkeypatch.setattr("kombu.messaging.Producer.publish", Broken.publish)
+    monkeypatch.setattr(app.amqp._event_dispatcher, "publish", Broken().publish)
     with caplog.at_level(logging.WARNING, "celery.app.sent_events"):
         called = app.send_task("proj.add", (1,))
     assert "No event says that 1 tasks were sent: gone" in caplog.text

@@ -51,6 +51,11 @@ class Groups(MutableSet[str]):
     def __contains__(self, value: object) -> bool:
         return value in self.NAMES and bool(self._wanted[self.NAMES.index(str(value))])
 
+    @property
+    def has_task(self) -> bool:
+        """``"task" in groups``, for every task that runs: it must cost next to nothing."""
+        return self._wanted[1] != 0
+
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.NAMES if name in self)
 
@@ -206,11 +211,11 @@ class WorkerEvents:
     def tells_of_tasks(self) -> bool:
         """Whether anybody wants to hear of tasks."""
         dispatcher = self.dispatcher
-        return dispatcher is not None and dispatcher.enabled and "task" in dispatcher.groups
+        return dispatcher is not None and dispatcher.groups.has_task and dispatcher.enabled
 
     def tells_of(self, task: Any) -> bool:
         """Whether anybody wants to hear of this one."""
-        return bool(getattr(task, "send_events", True)) and self.tells_of_tasks
+        return self.tells_of_tasks and bool(getattr(task, "send_events", True))
 
     def tell(self, type: str, **fields: Any) -> None:
         """Have an event sent: `tells_of` has been asked."""
