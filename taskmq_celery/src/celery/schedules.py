@@ -102,8 +102,12 @@ class BaseSchedule:
     def maybe_make_aware(
         self, dt: datetime.datetime, naive_as_utc: bool = True
     ) -> datetime.datetime:
-        """An aware datetime in the schedule's zone."""
-        return localize(maybe_make_aware(dt, self.tz, naive_as_utc=naive_as_utc), self.tz)
+        """An aware datetime: a naive one is put into the schedule's zone."""
+        return maybe_make_aware(dt, self.tz, naive_as_utc=naive_as_utc)
+
+    def _local(self, dt: datetime.datetime) -> datetime.datetime:
+        """The same instant as an aware datetime in the schedule's zone."""
+        return localize(self.maybe_make_aware(dt), self.tz)
 
     def remaining_estimate(self, last_run_at: datetime.datetime) -> datetime.timedelta:
         """How long until it is due, if it ran last at ``last_run_at``; negative once it is."""
@@ -141,18 +145,18 @@ class schedule(BaseSchedule):  # noqa: N801  # Celery's name
         super().__init__(nowfun=nowfun, app=app)
 
     def remaining_estimate(self, last_run_at: datetime.datetime) -> datetime.timedelta:
-        last, now = self.maybe_make_aware(last_run_at), self.maybe_make_aware(self.now())
+        last, now = self._local(last_run_at), self._local(self.now())
         return remaining(last, self.run_every, now, self.relative)
 
     def is_due(self, last_run_at: datetime.datetime) -> Any:
-        left = self.remaining_estimate(self.maybe_make_aware(last_run_at)).total_seconds()
+        left = self.remaining_estimate(self._local(last_run_at)).total_seconds()
         if left > 0:
             return schedstate(False, left)
         return schedstate(True, self._next_check() if self.relative else self.seconds)
 
     def _next_check(self) -> float:
         """Seconds until a relative schedule is due again, if it runs now."""
-        now = self.maybe_make_aware(self.now())
+        now = self._local(self.now())
         return max(remaining(now, self.run_every, now, relative=True).total_seconds(), 0)
 
     @property
