@@ -55,7 +55,7 @@ What `taskmq-migrate --to {to}` does to applications as they are on the package 
 * **files**: seen, of every kind that rules are about; **failed** could not be read, see below.
 * **sites** are places that a rule has something to say about: converted, *marked* for people,
   waiting for `--unsafe`, or only *reported*.
-* **compiles**: Python files that compile afterwards, of those that did before.
+* **compiles**: changed Python files that compile afterwards, of those that did before.
 * **again**: files that a second run changes.
 
 """
@@ -131,16 +131,13 @@ def unpacked(archive: Path, folder: Path) -> str:
     return archive.name.removesuffix(".tar.gz").rpartition("-")[2]
 
 
-def compiling(root: Path) -> set[Path]:
-    """The Python files that compile."""
-    found = set()
-    for path in root.rglob("*.py"):
-        try:
-            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-        except (SyntaxError, ValueError):
-            continue
-        found.add(path)
-    return found
+def compiles(path: str, source: bytes) -> bool:
+    """Whether a file is Python that compiles."""
+    try:
+        compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def moved(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
@@ -148,13 +145,14 @@ def moved(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         version = unpacked(fetched(name), root)
-        before = compiling(root)
         plan = Run(root, (root,), select(to), unsafe, (), jobs)
         first = run(plan)
         problems = write(root, first.changes)
         if problems:
             raise SystemExit(f"{name}: {problems}")
-        broken = len(before - compiling(root))
+        python = [each for each in first.changes if each.path.endswith(".py")]
+        before = [each for each in python if compiles(each.path, each.before)]
+        broken = sum(not compiles(each.path, each.after) for each in before)
         second = run(plan)
         return Row(name, version, first, broken, len(before), len(second.changes))
 
@@ -199,11 +197,10 @@ def main() -> int:
     for name in arguments.names or APPLICATIONS:
         rows.append(moved(name, arguments.to, unsafe=arguments.unsafe, jobs=arguments.jobs))
         print(" ".join(rows[-1].cells()), flush=True)
-    text = page(rows, arguments.to)
-    if arguments.write:
-        arguments.write.write_text(text)
-    else:
-        print(text)
+        if arguments.write:
+            arguments.write.write_text(page(rows, arguments.to))
+    if not arguments.write:
+        print(page(rows, arguments.to))
     return 1 if any(row.broken or row.again for row in rows) else 0
 
 

@@ -95,6 +95,19 @@ def test_a_name_is_followed_through_a_module_of_the_project() -> None:
     assert run.files["shop/tasks.py"] == "from .compat import task\n\n\n@task\ndef f(): ...\n"
 
 
+def test_a_module_called_celery_is_not_the_package() -> None:
+    run = migrate(
+        {
+            "shop/__init__.py": "",
+            "shop/celery.py": "from celery import Celery\n\napp = Celery()\n",
+            "shop/tasks.py": "from celery import current_app\n\n"
+            "current_app.conf.CELERYD_POOL = 'solo'\n",
+        },
+        only=("TMQ031",),
+    )
+    assert "current_app.conf.worker_pool = 'solo'" in run.files["shop/tasks.py"]
+
+
 def test_periodic_tasks_wait_for_unsafe() -> None:
     text = "from celery.task import periodic_task\n\n\n@periodic_task(run_every=9)\ndef f(): ...\n"
     run = migrate({"t.py": text}, only=("TMQ021",))

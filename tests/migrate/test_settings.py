@@ -85,6 +85,7 @@ def test_django_with_a_namespace() -> None:
 def test_django_without_a_namespace_gets_one_with_unsafe() -> None:
     files = {
         "shop/settings.py": "BROKER_URL = 'a'\n",
+        "shop/__init__.py": "",
         "shop/celery.py": LOADS.format("'django.conf:settings'"),
         "shop/views.py": "from django.conf import settings\n\nprint(settings.BROKER_URL)\n",
     }

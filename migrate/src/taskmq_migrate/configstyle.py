@@ -96,7 +96,7 @@ def _source(out: Renames, facts: Facts, source: ConfigSource) -> None:
     owner, _, last = name.rpartition(".")
     holder = facts.module(owner, source.path)
     if holder is not None and last in holder.classes:
-        _class(out, facts, holder, last, style)
+        _class(out, facts, holder, last, style, set())
 
 
 def _module(out: Renames, module: ModuleFacts, style: Style) -> None:
@@ -107,17 +107,27 @@ def _module(out: Renames, module: ModuleFacts, style: Style) -> None:
         _rename(out, f"{module.module}.{old}", old, module.names, style, safe=safe)
 
 
-def _class(out: Renames, facts: Facts, module: ModuleFacts, name: str, style: Style) -> None:
-    """A class of settings, and the classes of the project that derive from it."""
+def _class(
+    out: Renames, facts: Facts, module: ModuleFacts, name: str, style: Style, seen: set[str]
+) -> None:
+    """A class of settings, the classes of the project that it derives from, and their heirs."""
+    if f"{module.module}.{name}" in seen:
+        return
+    seen.add(f"{module.module}.{name}")
     attributes = frozenset(module.attributes.get(name, ()))
     safe = style.safe and not any(_is_foreign(each) for each in attributes)
     for old in sorted(attributes):
         _rename(out, f"{module.module}.{name}.{old}", old, attributes, style, safe=safe)
+    for base in module.classes.get(name, ()):
+        owner, _, last = facts.canonical(base, module.path).rpartition(".")
+        holder = facts.module(owner, module.path)
+        if holder is not None and last in holder.classes:
+            _class(out, facts, holder, last, style, seen)
     full = f"{module.module}.{name}"
     for other in facts.modules.values():
         for derived, bases in other.classes.items():
             if derived != name and any(facts.canonical(each, other.path) == full for each in bases):
-                _class(out, facts, other, derived, style)
+                _class(out, facts, other, derived, style, seen)
 
 
 def _rename(

@@ -85,6 +85,8 @@ class ModuleFacts:
     """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
     names: frozenset[str] = frozenset()
     """Everything bound at the top level."""
+    depth: int = 1
+    """How many parts its importable name has at least: one more for each package around it."""
 
 
 class Facts:
@@ -103,13 +105,14 @@ class Facts:
     def module(self, name: str, near: str = "") -> ModuleFacts | None:
         """The module of the project that a dotted name means, seen from the file ``near``.
 
-        Where several paths end that way, the one that shares most folders with ``near`` is taken.
+        ``celery`` is never the module ``shop/celery.py`` of a package ``shop``. Where several paths
+        end that way, the one that shares most folders with ``near`` is taken.
         """
-        suffix = f".{name}"
+        suffix, parts = f".{name}", name.count(".") + 1
         found = [
             each
             for each in self._by_last.get(name.rpartition(".")[2], [])
-            if each.module == name or each.module.endswith(suffix)
+            if each.module == name or (each.module.endswith(suffix) and parts >= each.depth)
         ]
         if not found:
             return None

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from .discovery import Filter, find_files
@@ -207,7 +207,22 @@ def _gather(root: Path, name: str) -> ModuleFacts | None:
         file = open_document(name, Kind.PYTHON, text, Facts())
     except Unreadable:
         return None
-    return gather(file) if isinstance(file, PythonFile) else None
+    if not isinstance(file, PythonFile):
+        return None
+    return replace(gather(file), depth=_depth(root, name))
+
+
+def _depth(root: Path, name: str) -> int:
+    """How many parts the name of a module has at least, by the packages around it."""
+    path = PurePosixPath(name)
+    depth = 0 if path.name == "__init__.py" else 1
+    folder = path.parent
+    while (root / folder / "__init__.py").exists():
+        depth += 1
+        if folder == folder.parent:
+            break
+        folder = folder.parent
+    return max(depth, 1)
 
 
 def _rewrite(

@@ -1,0 +1,30 @@
+from celery import Celery, signals
+from proj.base import Counted
+
+app = Celery("proj", config_source="proj.config", task_cls=Counted)
+calls = []
+
+
+@signals.task_prerun.connect
+def before(task=None, **kwargs):
+    calls.append(task.name)
+
+
+@app.task
+def add(x, y):
+    return x + y
+
+
+@app.task
+def total(numbers):
+    return sum(numbers)
+
+
+@app.task
+def fail():
+    raise ValueError("no")
+
+
+@app.task
+def sweep(times=0):
+    return times
