@@ -165,7 +165,7 @@ class Workflow:
         result = self.result_node()
         self._check_order()
         ids = {node: node.call.with_.id or new_id() for node in self.nodes}
-        feeding = {source for node in self.nodes for source in node.sources()} | {result}
+        feeding = {slot.source for node in self.nodes for slot in node.slots} | {result}
         fail_fast = self.on_failure == "cancel"
         calls = []
         for node in self.nodes:
@@ -197,7 +197,7 @@ class Workflow:
         if not self.nodes:
             raise ConfigError(f"workflow {self.name!r} has no nodes")
         parts = [node for node in self.nodes if not node.sees_to] or self.nodes
-        awaited = {source for node in parts for source in node.sources()}
+        awaited = {slot.source for node in parts for slot in node.slots}
         ends = [node for node in parts if node not in awaited]
         if len(ends) > 1:
             self._result = self.add(collect_call(ends), name="results")
@@ -211,14 +211,15 @@ class Workflow:
         self, call: Call[Any], waits: Sequence[Node], name: str | None, run_if: RunIf | None
     ) -> Node:
         call, slots = take_nodes(call)
-        slots += [Slot(each) for each in waits]
+        if waits:
+            slots += [Slot(each) for each in waits]
         default: RunIf = "finished" if self.on_failure == "continue" and slots else "succeeded"
         return self._add(Node(self._name(name or call.task.name), call, slots, run_if or default))
 
     def _add(self, node: Node) -> Node:
-        for source in node.sources():
-            if source not in self._members:
-                raise ConfigError(f"{node!r} waits for {source!r}, which is of another workflow")
+        if node.slots and not self._members.issuperset(node.sources()):
+            other = next(source for source in node.sources() if source not in self._members)
+            raise ConfigError(f"{node!r} waits for {other!r}, which is of another workflow")
         self.nodes.append(node)
         self._members.add(node)
         self._result = None
@@ -254,8 +255,10 @@ class Workflow:
 
     def _name(self, wanted: str) -> str:
         number = self._numbers.get(wanted, 0) + 1
-        while (name := wanted if number == 1 else f"{wanted} {number}") in self._names:
+        name = wanted if number == 1 else f"{wanted} {number}"
+        while name in self._names:
             number += 1
+            name = f"{wanted} {number}"
         self._numbers[wanted] = number
         self._names.add(name)
         return name
@@ -264,7 +267,7 @@ class Workflow:
         """Nodes are added after what they wait for, so that there is no cycle; except by hand."""
         seen: set[Node] = set()
         for node in self.nodes:
-            if any(source not in seen for source in node.sources()):
+            if node.slots and not seen.issuperset(node.sources()):
                 raise ConfigError(f"{node!r} waits for what comes behind it")
             seen.add(node)
 

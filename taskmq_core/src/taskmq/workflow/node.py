@@ -59,6 +59,8 @@ def take_nodes(call: Call[Any]) -> tuple[Call[Any], list[Slot]]:
     A node may be an argument, or a list of nodes, whose results arrive as a list. Raises
     `ConfigError` for a node anywhere else: its result could not be put there.
     """
+    if PLAIN.issuperset(map(type, call.args)) and PLAIN.issuperset(map(type, call.kwargs.values())):
+        return call, []
     slots: list[Slot] = []
     args = [value for place, value in enumerate(call.args) if not _take(value, place, slots)]
     kwargs = {name: v for name, v in call.kwargs.items() if not _take(v, name, slots)}

@@ -12,7 +12,7 @@ from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, Unknow
 from taskmq.transport import Enqueued
 
 from .database import Database, Rows
-from .wire import Batch, links_of
+from .wire import Batch, is_plain, links_of
 
 __all__ = ["REFUSALS", "enqueue", "refusal"]
 
@@ -22,7 +22,7 @@ REFUSALS = ("TQ001", "TQ002", "TQ003")
 PLAIN = "SELECT taskmq.enqueue(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], %s::bytea)"
 LINKED = (
     "SELECT taskmq.enqueue_linked(%s::float8, %s::text[], %s::int[], %s::json, %s::int[], "
-    "%s::bytea, %s::json, %s::bool)"
+    "%s::bytea, %s::json, %s::int[], %s::text[], %s::bool)"
 )
 ONE = (
     "SELECT taskmq.enqueue_one(%s::float8, %s::text, %s::text, %s::smallint, %s::text, %s::float8, "
@@ -41,24 +41,22 @@ def enqueue(
     """See `taskmq.transport.Producer.enqueue`. ``execute`` runs a statement on a connection of
     the caller, within whose transaction all of it happens then."""
     run = database.call if execute is None else execute
-    links = links_of(sealed)
-    if links is None and len(sealed) == 1:
+    plain = is_plain(sealed)
+    if plain and len(sealed) == 1:
         created = run(ONE, _one(sealed[0], now))[0][0]
         if created is not None:
             return [Enqueued(sealed[0].envelope.id, created)]
     batch = Batch(sealed)
-    if links is None:
+    if plain:
         answer = run(PLAIN, (now, *batch.values))[0][0]
         if answer != TURNS_NEEDED:
             return _plain(sealed, None if answer is None else _decode(answer))
-        links = msgspec.json.encode([{}] * len(sealed)).decode()
+    values = (now, *batch.values, *links_of(sealed))
     if execute is None:
         alone = _needs_the_store(sealed)
-        rows = database.call_beside(
-            LINKED, lambda again: (now, *batch.values, links, alone or again)
-        )
+        rows = database.call_beside(LINKED, lambda again: (*values, alone or again))
     else:
-        rows = execute(LINKED, (now, *batch.values, links, None))
+        rows = execute(LINKED, (*values, None))
     if rows[0][0] is None:
         return _plain(sealed, None)
     answer = _decode(rows[0][0])

@@ -263,9 +263,7 @@ def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
     if rows and rows[-1][0] != "job":
         for row in rows:
             if row[0] == "input":
-                handed = inputs.setdefault(row[1], {})
-                if row[11] is not None:
-                    handed[row[2]] = Payload(row[11], row[10])
+                inputs[row[1]] = _handed(*_decode(row[11]), row[10])
             elif row[0] == "loss":
                 losses.setdefault(row[1], {})[row[2]] = _decode_loss(row[11])
     return [
@@ -287,3 +285,16 @@ def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
         for row in rows
         if row[0] == "job"
     ]
+
+
+def _handed(
+    parents: Sequence[str], codecs: Sequence[str], lengths: Sequence[int | None], data: bytes | None
+) -> dict[str, Payload]:
+    """What a job was handed, by the job that did: some had nothing to hand over."""
+    handed: dict[str, Payload] = {}
+    start = 0
+    for parent, codec, length in zip(parents, codecs, lengths, strict=True):
+        if length is not None and data is not None:
+            handed[parent] = Payload(codec, data[start : start + length])
+            start += length
+    return handed

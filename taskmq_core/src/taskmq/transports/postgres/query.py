@@ -58,6 +58,9 @@ SELECT queue, CASE phase WHEN -1 THEN 'held' WHEN 0 THEN 'waiting' ELSE 'dead' E
 FROM taskmq.jobs WHERE phase <= 1 {only} GROUP BY queue, phase
 """
 
+MEMBERS = "SELECT members.seq FROM taskmq.members WHERE members.workflow = %s"
+PLACE = "(SELECT jobs.seq FROM taskmq.jobs WHERE jobs.id = %s)"
+
 HOLDERS = """
 SELECT job.id, job.token, cancel_requested::int
 FROM unnest(%s::text[], %s::bigint[]) AS g (id, token)
@@ -93,20 +96,25 @@ def find(database: Database, wanted: JobFilter) -> list[JobRecord]:
     return [_record(row) for row in database.call(query, (*values, wanted.limit))]
 
 
-def _conditions(wanted: JobFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
+def _conditions(wanted: JobFilter) -> Iterator[tuple[str, Sequence[object]]]:
     """Each condition that is given, and its values."""
     if wanted.states:
         yield "state = ANY (%s::text[])", (texts([state.value for state in wanted.states]),)
     if wanted.ids:
         yield "id = ANY (%s::text[])", (texts(wanted.ids),)
-    for column in ("queue", "task", "key", "workflow"):
+    if wanted.workflow is not None:
+        members, values = MEMBERS, [wanted.workflow]
+        if wanted.after is not None:
+            members, values = f"{MEMBERS} AND members.seq > {PLACE}", [*values, wanted.after]
+        yield f"seq IN ({members})", values
+    for column in ("queue", "task", "key"):
         value = getattr(wanted, column)
         if value is not None:
             yield f"{column} = %s", (value,)
     if wanted.stopping is not None:
         yield f"cancel_requested {'>' if wanted.stopping else '='} 0", ()
     if wanted.after is not None:
-        yield "seq > (SELECT seq FROM taskmq.jobs WHERE id = %s)", (wanted.after,)
+        yield f"seq > {PLACE}", (wanted.after,)
     if wanted.dead is not None:
         yield ("phase = 1 AND phase <= 1" if wanted.dead else "phase <> 1"), ()
     if wanted.revoked is not None:

@@ -6,7 +6,6 @@ the place where each of them ends.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -15,7 +14,7 @@ import msgspec
 
 from taskmq.envelope import Envelope, Sealed, fingerprint
 
-__all__ = ["Batch", "array", "batch_of", "links_of", "numbers", "replacement", "texts"]
+__all__ = ["Batch", "array", "batch_of", "is_plain", "links_of", "numbers", "replacement", "texts"]
 
 encode = msgspec.json.Encoder().encode
 
@@ -105,38 +104,57 @@ def _run_if(envelope: Envelope) -> str | None:
     return None if envelope.run_if == "succeeded" else envelope.run_if
 
 
-def links_of(sealed: Sequence[Sealed]) -> str | None:
-    """What ties jobs to others, as JSON; ``None`` if nothing does."""
+def is_plain(sealed: Sequence[Sealed]) -> bool:
+    """Whether nothing ties these jobs to others."""
     for one in sealed:
         envelope = one.envelope
         if envelope.key is not None or envelope.after or envelope.limits:
-            break
+            return False
         if envelope.fair is not None or one.capacity is not None:
-            break
+            return False
         if envelope.fail_fast or envelope.run_if != "succeeded":
-            break
-    else:
-        return None
-    return json.dumps([_links(one) for one in sealed])
+            return False
+    return True
+
+
+def links_of(sealed: Sequence[Sealed]) -> tuple[str | None, str | None, str | None]:
+    """What ties jobs to others, as ``accept`` reads it: keys, turns and capacities; the places of
+    those that wait for others, and beside each what it waits for."""
+    links = [_links(one) for one in sealed]
+    children: list[int] = []
+    parents: list[str] = []
+    for place, one in enumerate(sealed, 1):
+        if one.envelope.after:
+            awaited = dict.fromkeys([each.job for each in one.envelope.after])
+            children += [place] * len(awaited)
+            parents += awaited
+    return (
+        encode(links).decode() if any(links) else None,
+        numbers(children) if children else None,
+        texts(parents) if children else None,
+    )
 
 
 def batch_of(sealed: Sequence[Sealed]) -> tuple[dict[str, Any], bytes]:
     """Jobs that come with a settlement: an object, and the bytes that belong to it."""
     ids, shape, shapes, ends, data = Batch(sealed).values
-    links = [_links(one) for one in sealed]
-    batch = {"ids": ids, "shape": shape, "shapes": shapes, "ends": ends, "links": links}
-    return {**batch, "size": len(data)}, data
+    links, children, parents = links_of(sealed)
+    batch = {"ids": ids, "shape": shape, "shapes": shapes, "ends": ends, "size": len(data)}
+    return {**batch, "links": links, "children": children, "parents": parents}, data
+
+
+NO_LINKS: dict[str, Any] = {}
 
 
 def _links(one: Sealed) -> dict[str, Any]:
     envelope = one.envelope
+    if envelope.key is None and envelope.fair is None and one.capacity is None:
+        return NO_LINKS
     links: dict[str, Any] = {}
     if envelope.key is not None:
         links["key"] = envelope.key
         links["key_ttl"] = envelope.key_ttl
         links["fingerprint"] = fingerprint(envelope).hex()
-    if envelope.after:
-        links["after"] = list(dict.fromkeys(each.job for each in envelope.after))
     if envelope.fair is not None:
         links["fair_key"], links["fair_weight"] = envelope.fair.key, envelope.fair.weight
     if one.capacity is not None:

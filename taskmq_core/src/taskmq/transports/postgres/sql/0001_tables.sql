@@ -90,7 +90,14 @@ CREATE INDEX jobs_in_order ON taskmq.jobs (seq)
     WHERE (limits IS NOT NULL OR rank > 0) AND phase IN (-1, 0, 2, 3, 4);
 CREATE INDEX jobs_parked ON taskmq.jobs (park_until) WHERE park_until IS NOT NULL;
 CREATE INDEX jobs_keyed ON taskmq.jobs (key) WHERE key IS NOT NULL;
-CREATE INDEX jobs_in_workflow ON taskmq.jobs (workflow) WHERE workflow IS NOT NULL;
+
+-- The jobs of each workflow. Apart from them: a job changes three times, and each time it would have
+-- to be entered anew into an index.
+CREATE TABLE taskmq.members (
+    workflow text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    PRIMARY KEY (workflow, seq)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- Job `child` waits, or waited, for job `parent`.
 CREATE TABLE taskmq.edges (
@@ -204,8 +211,9 @@ CREATE TABLE taskmq.documents (
 CREATE TYPE taskmq.lane AS (gate text, queue text, priority integer);
 
 -- A row of the answer to an exchange. `kind`: 'job' is a delivery; 'input' what job `id` was handed
--- by job `queue` (codec `note`, data `body`), 'loss' how job `queue` was lost that `id` waited for
--- (JSON in `note`); the last row, 'head', has all else as JSON in `note`.
+-- (JSON in `note`: a list of jobs, of codecs, and of lengths; the data one after the other in `body`);
+-- 'loss' how job `queue` was lost that `id` waited for (JSON in `note`); the last row, 'head', has all
+-- else as JSON in `note`.
 CREATE TYPE taskmq.answer AS (
     kind text, id text, queue text, priority integer, token bigint, attempt integer,
     deliveries integer, reclaims integer, yields integer, parked_at double precision,

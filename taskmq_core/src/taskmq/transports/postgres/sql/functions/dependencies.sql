@@ -247,8 +247,13 @@ BEGIN
         PERFORM taskmq.need_alone();
     END IF;
     v_members := ARRAY(
-        SELECT id FROM taskmq.jobs
-        WHERE workflow = ANY (v_workflows) AND phase IN (-1, 0, 2, 3, 4) AND run_if IS NULL
+        SELECT job.id
+        FROM taskmq.members
+        CROSS JOIN LATERAL (
+            SELECT id, phase, run_if FROM taskmq.jobs WHERE jobs.seq = members.seq OFFSET 0
+        ) AS job
+        WHERE members.workflow = ANY (v_workflows) AND job.phase IN (-1, 0, 2, 3, 4)
+        AND job.run_if IS NULL
     );
     IF cardinality(v_members) > 0 THEN
         SELECT i.queues, i.ended, i.lanes INTO queues, ended, lanes

@@ -54,7 +54,10 @@ BEGIN
         ) AS s ON s.ordinality = job.shape
         ORDER BY job.n
         ON CONFLICT (id) DO NOTHING
-        RETURNING id
+        RETURNING id, seq, workflow
+    ), enrolled AS (
+        INSERT INTO taskmq.members (workflow, seq)
+        SELECT workflow, seq FROM added WHERE workflow IS NOT NULL
     )
     SELECT array_agg(id) INTO v_created FROM added;
     IF cardinality(v_created) = cardinality(p_ids) THEN
@@ -74,6 +77,7 @@ CREATE OR REPLACE FUNCTION taskmq.enqueue_one(
 DECLARE
     v_now CONSTANT double precision := coalesce(p_now, extract(epoch FROM clock_timestamp()));
     v_later CONSTANT boolean := coalesce(p_eta > v_now, false);
+    v_seq bigint;
 BEGIN
     INSERT INTO taskmq.jobs (
         id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl, keep_result,
@@ -86,9 +90,13 @@ BEGIN
         p_workflow, p_envelope
     WHERE NOT EXISTS (
         SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority)
-    ON CONFLICT (id) DO NOTHING;
+    ON CONFLICT (id) DO NOTHING
+    RETURNING seq INTO v_seq;
     IF NOT FOUND THEN
         RETURN NULL;
+    END IF;
+    IF p_workflow IS NOT NULL THEN
+        INSERT INTO taskmq.members (workflow, seq) VALUES (p_workflow, v_seq);
     END IF;
     IF NOT pg_try_advisory_xact_lock(hashtext('taskmq'), 1) THEN
         PERFORM taskmq.announce('w', ARRAY[p_queue], NULL);
@@ -117,11 +125,13 @@ BEGIN
 END $$;
 
 -- A batch with keys, dependencies, limits, turns, or for a queue with a capacity. `p_links` has an
--- object for each job. The answer: for each its id and whether it is new, or why none was stored.
+-- object for each job; NULL if none has a key, a turn or a capacity. `p_children` are the places in
+-- the batch of what waits for others, each beside one of the ids in `p_parents`; NULL if nothing does.
+-- The answer: for each its id and whether it is new (NULL: all are), or why none was stored.
 -- Without `p_alone` (in a caller's transaction) nobody is kept waiting until its end.
 CREATE OR REPLACE FUNCTION taskmq.enqueue_linked(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
-    p_data bytea, p_links json, p_alone boolean
+    p_data bytea, p_links json, p_children integer[], p_parents text[], p_alone boolean
 ) RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -133,8 +143,8 @@ BEGIN
     END IF;
     BEGIN
         RETURN taskmq.accept(
-            coalesce(p_now, extract(epoch FROM clock_timestamp())),
-            p_ids, p_shape, p_shapes, p_ends, p_data, p_links, p_alone IS NOT NULL
+            coalesce(p_now, extract(epoch FROM clock_timestamp())), p_ids, p_shape, p_shapes, p_ends,
+            p_data, p_links, p_children, p_parents, p_alone IS NOT NULL
         );
     EXCEPTION WHEN SQLSTATE 'TQ001' OR SQLSTATE 'TQ002' OR SQLSTATE 'TQ003' THEN
         GET STACKED DIAGNOSTICS v_sqlstate = RETURNED_SQLSTATE, v_detail = PG_EXCEPTION_DETAIL;
@@ -144,14 +154,14 @@ END $$;
 
 CREATE OR REPLACE FUNCTION taskmq.accept(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
-    p_data bytea, p_links json, p_place boolean
+    p_data bytea, p_links json, p_children integer[], p_parents text[], p_place boolean
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_new integer[];  -- positions in the batch
     v_new_ids text[];
     v_same jsonb := '{}';  -- by position: the job that a key stands for
-    v_children integer[];  -- positions in the batch, each beside a job that it waits for
-    v_parents text[];
+    v_children integer[] := p_children;  -- of those that are new
+    v_parents text[] := p_parents;
     v_stored text[];
     v_lost text[];
     v_ended text[] := '{}';
@@ -160,18 +170,29 @@ DECLARE
     v_seqs bigint[];  -- their places in the store
     v_lanes taskmq.lane[] := '{}';
     -- What no job of the batch has is not looked for in each.
-    v_any_key CONSTANT boolean := strpos(p_links::text, '"key"') > 0;
-    v_any_capacity CONSTANT boolean := strpos(p_links::text, '"capacity"') > 0;
+    v_any_key CONSTANT boolean := coalesce(strpos(p_links::text, '"key"') > 0, false);
+    v_any_capacity CONSTANT boolean := coalesce(strpos(p_links::text, '"capacity"') > 0, false);
     v_any_turn CONSTANT boolean :=
-        strpos(p_links::text, '"fair_key"') > 0 OR EXISTS (SELECT 1 FROM taskmq.lines);
+        coalesce(strpos(p_links::text, '"fair_key"') > 0, false) OR EXISTS (SELECT 1 FROM taskmq.lines);
     v_any_limit CONSTANT boolean := EXISTS (
         SELECT 1 FROM json_array_elements(p_shapes) WHERE value->>'limits' IS NOT NULL);
     k taskmq.keys;
     r record;
 BEGIN
-    SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
-    FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
-    WHERE NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.id = given.id);
+    IF v_any_key OR v_any_capacity THEN
+        SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
+        FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
+        WHERE NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.id = given.id);
+    ELSE
+        -- Nothing else can stand in the way: who can be stored is new.
+        v_new_ids := coalesce(taskmq.insert_jobs(p_now, p_ids, p_shape, p_shapes, p_ends, p_data), p_ids);
+        v_new := ARRAY(SELECT n::integer FROM generate_series(1, cardinality(v_new_ids)) AS n);
+        IF cardinality(v_new_ids) < cardinality(p_ids) THEN
+            SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
+            FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
+            JOIN unnest(v_new_ids) AS stored (id) USING (id);
+        END IF;
+    END IF;
     FOR r IN
         SELECT n, id, link FROM unnest(v_new, v_new_ids) AS g (n, id)
         JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
@@ -202,21 +223,27 @@ BEGIN
     END IF;
 
     -- Dependencies must be known. Their rows are locked: none of them ends before this is stored.
-    SELECT array_agg(n), array_agg(parent), array_agg(DISTINCT parent) FILTER (WHERE own.id IS NULL)
-    INTO v_children, v_parents, v_stored
-    FROM unnest(v_new) AS n
-    JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
-    CROSS JOIN json_array_elements_text(link->'after') AS parent
-    LEFT JOIN unnest(v_new_ids) AS own (id) ON own.id = parent;
+    IF p_children IS NOT NULL THEN
+        IF cardinality(v_new) < cardinality(p_ids) THEN
+            SELECT array_agg(child), array_agg(parent) INTO v_children, v_parents
+            FROM unnest(p_children, p_parents) AS e (child, parent)
+            JOIN unnest(v_new) AS n ON n = child;
+        END IF;
+        v_stored := (
+            SELECT array_agg(DISTINCT parent) FROM unnest(v_parents) AS e (parent)
+            LEFT JOIN unnest(v_new_ids) AS own (id) ON own.id = parent WHERE own.id IS NULL
+        );
+    END IF;
     IF v_stored IS NOT NULL THEN
         PERFORM 1 FROM taskmq.jobs WHERE id = ANY (v_stored) ORDER BY seq FOR SHARE;
-        SELECT n, parent INTO r
-        FROM unnest(v_children, v_parents) AS e (n, parent)
-        WHERE parent = ANY (v_stored) AND NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE id = parent)
-        ORDER BY n LIMIT 1;
+        SELECT child, parent INTO r
+        FROM unnest(v_children, v_parents) AS e (child, parent)
+        WHERE NOT EXISTS (SELECT 1 FROM unnest(v_new_ids) AS own (id) WHERE own.id = parent)
+        AND NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.id = parent)
+        ORDER BY child LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'taskmq: unknown dependency' USING ERRCODE = 'TQ002',
-                DETAIL = json_build_array(p_ids[r.n], r.parent)::text;
+                DETAIL = json_build_array(p_ids[r.child], r.parent)::text;
         END IF;
     END IF;
 
@@ -226,7 +253,7 @@ BEGIN
             s.queue,
             max((link->>'capacity')::integer) AS capacity,
             bool_or(link->>'overflow' = 'drop_oldest') AS may_drop,
-            count(*) FILTER (WHERE link->'after' IS NULL) AS coming
+            count(*) FILTER (WHERE n <> ALL (coalesce(v_children, '{}'))) AS coming
         FROM unnest(v_new) AS n
         JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
         JOIN unnest(p_shape) WITH ORDINALITY AS h (shape, at) ON at = n
@@ -237,7 +264,7 @@ BEGIN
         WHERE v_any_capacity
         GROUP BY s.queue
         HAVING max((link->>'capacity')::integer) IS NOT NULL
-            AND count(*) FILTER (WHERE link->'after' IS NULL) > 0
+            AND count(*) FILTER (WHERE n <> ALL (coalesce(v_children, '{}'))) > 0
         ORDER BY min(n)
     LOOP
         SELECT * INTO v_ended, v_lanes FROM taskmq.make_room(
@@ -250,7 +277,9 @@ BEGIN
     END IF;
 
     -- The jobs themselves, and what they wait for.
-    IF cardinality(v_new) = cardinality(p_ids) THEN
+    IF NOT v_any_key AND NOT v_any_capacity THEN
+        NULL;  -- they are stored already
+    ELSIF cardinality(v_new) = cardinality(p_ids) THEN
         PERFORM taskmq.insert_jobs(p_now, p_ids, p_shape, p_shapes, p_ends, p_data);
     ELSE
         SELECT array_agg(shape ORDER BY n) AS shapes, array_agg(stop ORDER BY n) AS ends,
@@ -272,20 +301,20 @@ BEGIN
         SELECT array_agg(n), array_agg(seq) INTO v_waiting, v_seqs
         FROM (
             SELECT n, (SELECT seq FROM taskmq.jobs WHERE jobs.id = g.id) AS seq
-            FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) WHERE n = ANY (
-                ARRAY(SELECT DISTINCT child FROM unnest(v_children) AS c (child)))
+            FROM unnest(p_ids) WITH ORDINALITY AS g (id, n)
+            JOIN (SELECT DISTINCT child FROM unnest(v_children) AS c (child)) AS waits ON child = n
         ) AS found;
-        INSERT INTO taskmq.edges (parent, child, met)
-        SELECT name, seq, CASE WHEN name = ANY (v_stored) AND 'SUCCEEDED' = (
-            SELECT state FROM taskmq.jobs WHERE jobs.id = name) THEN 1 ELSE 0 END
-        FROM unnest(v_children, v_parents) AS e (n, name)
-        JOIN unnest(v_waiting, v_seqs) AS w (place, seq) ON place = n;
-        INSERT INTO taskmq.inputs (parent, codec, data)
-        SELECT jobs.id, jobs.result_codec, jobs.result
-        FROM taskmq.jobs
-        WHERE jobs.id = ANY (v_stored) AND jobs.state = 'SUCCEEDED'
-        AND jobs.result_codec IS NOT NULL
-        ON CONFLICT (parent) DO NOTHING;
+        WITH added AS (
+            INSERT INTO taskmq.edges (parent, child, met)
+            SELECT parent, seq, CASE WHEN v_stored IS NOT NULL AND 'SUCCEEDED' = (
+                SELECT state FROM taskmq.jobs WHERE jobs.id = parent) THEN 1 ELSE 0 END
+            FROM unnest(v_children, v_parents) AS e (child, parent)
+            JOIN unnest(v_waiting, v_seqs) AS w (place, seq) ON place = child
+            RETURNING child, met
+        ), counted AS (
+            SELECT child, count(*) AS number, count(*) FILTER (WHERE met = 0) AS unmet
+            FROM added GROUP BY child
+        )
         UPDATE taskmq.jobs SET
             dependencies = number, pending = unmet,
             phase = CASE WHEN unmet > 0 THEN 0 WHEN run_if = 'failed' THEN 5 ELSE phase END,
@@ -294,11 +323,15 @@ BEGIN
                 WHEN unmet > 0 THEN NULL WHEN run_if = 'failed' THEN p_now + result_ttl ELSE due_at
             END,
             finished_at = CASE WHEN unmet = 0 AND run_if = 'failed' THEN p_now END
-        FROM (
-            SELECT child, count(*) AS number, count(*) FILTER (WHERE met = 0) AS unmet
-            FROM taskmq.edges WHERE child = ANY (v_seqs) GROUP BY child
-        ) AS counted
-        WHERE seq = child;
+        FROM counted WHERE seq = child;
+        IF v_stored IS NOT NULL THEN
+            INSERT INTO taskmq.inputs (parent, codec, data)
+            SELECT jobs.id, jobs.result_codec, jobs.result
+            FROM taskmq.jobs
+            WHERE jobs.id = ANY (v_stored) AND jobs.state = 'SUCCEEDED'
+            AND jobs.result_codec IS NOT NULL
+            ON CONFLICT (parent) DO NOTHING;
+        END IF;
         v_lost := ARRAY(
             SELECT id FROM taskmq.jobs
             WHERE id = ANY (v_stored) AND state IN ('FAILED', 'EXPIRED', 'REVOKED', 'SKIPPED')
@@ -314,7 +347,7 @@ BEGIN
     FOR r IN
         SELECT jobs.seq, jobs.queue, jobs.priority, link
         FROM unnest(v_new, v_new_ids) AS g (n, id)
-        JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
+        LEFT JOIN json_array_elements(p_links) WITH ORDINALITY AS l (link, place) ON place = n
         JOIN taskmq.jobs ON jobs.id = g.id
         WHERE v_any_turn AND (link->>'fair_key' IS NOT NULL OR EXISTS (
             SELECT 1 FROM taskmq.lines

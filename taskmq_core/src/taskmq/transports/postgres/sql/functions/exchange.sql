@@ -94,7 +94,7 @@ BEGIN
         v_changed := v_changed || v_ready || v_later;
         v_lanes := '{}';
     END IF;
-    IF cardinality(v_ended) > 0 THEN
+    IF cardinality(v_ended) > 0 AND cardinality(v_changed) > 0 THEN
         v_readied := taskmq.readied(v_ended, p_now);
     END IF;
     IF p_queues IS NULL THEN
@@ -228,18 +228,26 @@ BEGIN
         ORDER BY n;
     IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
         RETURN QUERY
-            SELECT 'input', jobs.id, edges.parent, NULL::integer, NULL::bigint, NULL::integer,
-                NULL::integer, NULL::integer, NULL::integer, NULL::double precision,
-                coalesce(own.data, (SELECT i.data FROM taskmq.inputs AS i WHERE i.parent = edges.parent)),
-                coalesce(own.codec, (SELECT i.codec FROM taskmq.inputs AS i WHERE i.parent = edges.parent))
-            FROM taskmq.edges
-            JOIN taskmq.jobs ON jobs.seq = edges.child
-            -- Each apart: a join that is planned while nothing is stored is slow later.
-            LEFT JOIN LATERAL (
-                SELECT j.result_codec AS codec, j.result AS data
-                FROM taskmq.jobs AS j WHERE j.id = edges.parent OFFSET 0
-            ) AS own ON true
-            WHERE edges.child = ANY (v_all);
+            SELECT 'input', (SELECT jobs.id FROM taskmq.jobs WHERE jobs.seq = handed.child), NULL,
+                NULL::integer, NULL::bigint, NULL::integer, NULL::integer, NULL::integer,
+                NULL::integer, NULL::double precision, string_agg(handed.data, NULL),
+                json_build_array(
+                    array_agg(handed.parent), array_agg(handed.codec),
+                    array_agg(octet_length(handed.data))
+                )::text
+            FROM (
+                SELECT edges.child, edges.parent,
+                    coalesce(own.data, (SELECT i.data FROM taskmq.inputs AS i WHERE i.parent = edges.parent)) AS data,
+                    coalesce(own.codec, (SELECT i.codec FROM taskmq.inputs AS i WHERE i.parent = edges.parent)) AS codec
+                FROM taskmq.edges
+                -- Each apart: a join that is planned while nothing is stored is slow later.
+                LEFT JOIN LATERAL (
+                    SELECT j.result_codec AS codec, j.result AS data
+                    FROM taskmq.jobs AS j WHERE j.id = edges.parent OFFSET 0
+                ) AS own ON true
+                WHERE edges.child = ANY (v_all)
+            ) AS handed
+            GROUP BY handed.child;
     END IF;
     IF EXISTS (SELECT 1 FROM taskmq.losses) THEN
         RETURN QUERY

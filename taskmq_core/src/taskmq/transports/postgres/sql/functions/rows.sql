@@ -121,8 +121,13 @@ BEGIN
         AND (SELECT true FROM taskmq.edges WHERE edges.parent = jobs.id AND edges.met = 1 LIMIT 1)
         ON CONFLICT (parent) DO NOTHING;
     END IF;
-    DELETE FROM taskmq.jobs WHERE seq = ANY (p_seqs);
-    GET DIAGNOSTICS v_count = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM taskmq.jobs WHERE seq = ANY (p_seqs) RETURNING workflow, seq
+    ), left_ AS (
+        DELETE FROM taskmq.members USING gone
+        WHERE members.workflow = gone.workflow AND members.seq = gone.seq
+    )
+    SELECT count(*) INTO v_count FROM gone;
     PERFORM taskmq.let_go(p_seqs);
     IF EXISTS (SELECT 1 FROM taskmq.turns) THEN
         DELETE FROM taskmq.turns WHERE seq = ANY (p_seqs);

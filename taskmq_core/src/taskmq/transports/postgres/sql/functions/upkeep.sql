@@ -75,7 +75,7 @@ BEGIN
     DELETE FROM taskmq.leases WHERE name IN (
         SELECT name FROM taskmq.leases WHERE expires_at <= p_now LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM taskmq.paused_workflows
-    WHERE NOT EXISTS (SELECT 1 FROM taskmq.jobs WHERE jobs.workflow = paused_workflows.workflow);
+    WHERE NOT EXISTS (SELECT 1 FROM taskmq.members WHERE members.workflow = paused_workflows.workflow);
     PERFORM taskmq.announce('w', v_changed, v_ended);
     RETURN json_build_object(
         'reclaimed', v_reclaimed, 'expired', cardinality(v_expired), 'purged', v_purged,
@@ -264,7 +264,7 @@ BEGIN
     PERFORM taskmq.enter(true);
     INSERT INTO taskmq.paused_workflows (workflow, by, paused_at, reason)
     SELECT p_workflow, p_by, taskmq.instant(p_now), p_reason
-    WHERE EXISTS (SELECT 1 FROM taskmq.jobs WHERE workflow = p_workflow)
+    WHERE EXISTS (SELECT 1 FROM taskmq.members WHERE workflow = p_workflow)
     ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END $$;

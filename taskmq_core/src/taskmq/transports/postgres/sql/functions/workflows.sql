@@ -17,7 +17,8 @@ BEGIN
     PERFORM taskmq.need_alone();
     PERFORM taskmq.accept(
         p_now, (p_batch->>'ids')::text[], (p_batch->>'shape')::integer[], (p_batch->>'shapes')::json,
-        (p_batch->>'ends')::integer[], p_data, p_batch->'links', true);
+        (p_batch->>'ends')::integer[], p_data, (p_batch->>'links')::json,
+        (p_batch->>'children')::integer[], (p_batch->>'parents')::text[], true);
 END $$;
 
 -- Some jobs have just begun to wait for these, which may have ended before.
