@@ -31,6 +31,11 @@ def test_ids_of_one_instant_differ() -> None:
     assert len({new_id(1.0) for _ in range(10_000)}) == 10_000
 
 
+def test_ids_of_one_process_ascend_even_within_a_millisecond() -> None:
+    ids = [new_id(1.0) for _ in range(1_000)]
+    assert ids == sorted(ids)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of it under xdist
 def test_a_forked_child_draws_other_ids() -> None:
     context = multiprocessing.get_context("fork")

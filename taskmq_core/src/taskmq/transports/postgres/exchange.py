@@ -263,7 +263,7 @@ def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
     if rows and rows[-1][0] != "job":
         for row in rows:
             if row[0] == "input":
-                inputs[row[1]] = _handed(*_decode(row[11]), row[10])
+                inputs[row[1]] = _handed(_decode(row[11]), row[10])
             elif row[0] == "loss":
                 losses.setdefault(row[1], {})[row[2]] = _decode_loss(row[11])
     return [
@@ -287,13 +287,12 @@ def _deliveries(rows: Rows, lease_until: float) -> list[Delivery]:
     ]
 
 
-def _handed(
-    parents: Sequence[str], codecs: Sequence[str], lengths: Sequence[int | None], data: bytes | None
-) -> dict[str, Payload]:
-    """What a job was handed, by the job that did: some had nothing to hand over."""
+def _handed(columns: list[list[Any]], data: bytes | None) -> dict[str, Payload]:
+    """What a job was handed, by the job that did: some had nothing to hand over. The columns are
+    jobs, codecs and lengths."""
     handed: dict[str, Payload] = {}
     start = 0
-    for parent, codec, length in zip(parents, codecs, lengths, strict=True):
+    for parent, codec, length in zip(*columns, strict=True):
         if length is not None and data is not None:
             handed[parent] = Payload(codec, data[start : start + length])
             start += length
