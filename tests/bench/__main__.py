@@ -1,121 +1,132 @@
-"""First numbers of the engine on its embedded stores, and on a PostgreSQL of its own.
+"""How fast the engine is, beside others if you like.
 
-python -m tests.bench                      a table, medians of three rounds
-python -m tests.bench --json --rounds 5    for machines
-python -m tests.bench --store sqlite --store postgres --only drain
-python -m tests.bench memory --help        whether a worker's memory stays flat
+python -m tests.bench                                   the engine on every store, a few minutes
+python -m tests.bench --store redis --only drain --pool solo --pool threads --processes 1,2
+python -m tests.bench --peers celery,huey --contestant native --contestant shim
+python -m tests.bench --json runs.json --markdown table.md --plot bench.png
+python -m tests.bench --from runs.json --plot bench.png  draw what was measured earlier
+python -m tests.bench memory --help                     whether a worker's memory stays flat
+python -m tests.bench.workflows --help                  what a node costs beside a plain job
+
+Every run is a process of its own on an empty store, and its workers are processes too. Contestants
+take turns within a round, so that they share the noise of the machine: compare ratios, not figures
+of different days. Peers get environments of their own, in .cache/bench.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sqlite3
-import statistics
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from tests import services
-
-from taskmq.plugins import open_transport
-
 from . import memory
-from .measures import MEASURES, Figures, Sizes
-from .tasks import CONCURRENCY, POOLS
+from .environments import ENTRANTS, OURS, PEERS
+from .report import markdown, number, plot, rows_of
+from .rounds import JOBS, Run, Wanted, run_all
+from .stores import STORES
 
-STORES = ("sqlite", "memory", "postgres")
-EMBEDDED = STORES[:2]
+POOLS = ("threads", "solo", "processes", "asyncio")
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    names = [measure.__name__ for measure in MEASURES]
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--store", action="append", choices=STORES, help="default: sqlite, memory")
-    parser.add_argument("--only", action="append", choices=names, help="default: everything")
-    parser.add_argument("--rounds", type=int, default=3, help="medians of so many (default: 3)")
-    parser.add_argument("--jobs", type=int, default=Sizes.jobs, help="jobs a round and measure")
-    parser.add_argument("--samples", type=int, default=Sizes.samples, help="wake-ups a round")
-    parser.add_argument("--idle-seconds", type=float, default=Sizes.idle_seconds)
-    parser.add_argument("--pool", choices=POOLS, default=POOLS[0], help="of the worker")
-    parser.add_argument("-c", "--concurrency", type=int, default=CONCURRENCY)
-    parser.add_argument("--options", default="", help="of the URL, e.g. synchronous=full")
-    parser.add_argument("--no-fsync", action="store_true", help="PostgreSQL waits for no disk")
-    parser.add_argument("--folder", type=Path, help="where the SQLite files are made")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    what = parser.add_argument_group("what is measured")
+    what.add_argument("--store", action="append", choices=STORES, help="default: all")
+    what.add_argument("--only", action="append", choices=list(JOBS), help="default: everything")
+    what.add_argument("--pool", action="append", choices=POOLS, help="default: threads")
+    what.add_argument("--processes", type=_numbers, default=[1], help="of workers, e.g. 1,2,4")
+    what.add_argument("-c", "--concurrency", type=int, default=8, help="jobs at once, each worker")
+    what.add_argument("--contestant", action="append", choices=OURS, help="default: native")
+    what.add_argument("--peers", type=_peers, default=[], help=f"some of {','.join(PEERS)}")
+    what.add_argument("--rounds", type=int, default=5, help="medians of so many (default: 5)")
+    what.add_argument("--jobs", type=int, help="a run; default: as each workload needs them")
+    what.add_argument("--idle-seconds", type=float, default=3.0)
+    what.add_argument("--no-fsync", action="store_true", help="PostgreSQL waits for no disk")
+    out = parser.add_argument_group("what comes of it")
+    out.add_argument("--json", type=Path, help="write every run there (-: print them)")
+    out.add_argument("--markdown", type=Path, help="write a table there")
+    out.add_argument("--plot", type=Path, help="draw a PNG and an SVG there; needs matplotlib")
+    out.add_argument("--from", dest="earlier", type=Path, help="measure nothing; read that JSON")
     return parser.parse_args(arguments)
 
 
-def one_round(store: str, options: argparse.Namespace, sizes: Sizes) -> Figures:
-    """Every chosen measure once, each on a store of its own."""
-    figures: Figures = {}
-    for measure in MEASURES:
-        if options.only and measure.__name__ not in options.only:
-            continue
-        with _new_store(store, options) as url:
-            figures |= measure(url, sizes)
-    return figures
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
-@contextmanager
-def _new_store(store: str, options: argparse.Namespace) -> Iterator[str]:
-    """The URL of an empty one."""
-    query = f"?{options.options}" if options.options else ""
-    if store == "postgres":
-        with services.Postgres({"shared_buffers": "256MB"}, fsync=not options.no_fsync) as server:
-            url = f"{server.url}{query}"
-            with closing(open_transport(url)) as transport:
-                transport.stats()  # the schema is there
-            yield url
-        return
-    with tempfile.TemporaryDirectory(prefix="taskmq-bench-", dir=options.folder) as folder:
-        yield f"sqlite:///{folder}/jobs.db{query}" if store == "sqlite" else "memory://"
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"no peer {name!r}: there are {', '.join(PEERS)}")
+    return names
 
 
 def main() -> None:
     if sys.argv[1:2] == ["memory"]:
         sys.exit(memory.main(sys.argv[2:]))
     options = parse(sys.argv[1:])
-    sizes = Sizes(
-        options.jobs, options.samples, options.idle_seconds, options.pool, options.concurrency
-    )
-    results: dict[str, dict[str, list[float]]] = {}
-    for store in options.store or EMBEDDED:
-        rounds = [one_round(store, options, sizes) for _ in range(options.rounds)]
-        results[store] = {name: [figures[name] for figures in rounds] for name in rounds[0]}
-    if options.json:
-        print(json.dumps({"setting": setting(sizes, options), "results": results}, indent=2))
+    if options.earlier is None:
+        runs, setting = list(_reported(run_all(wanted(options)))), setting_of(options)
     else:
-        print_table(results, setting(sizes, options))
+        earlier = json.loads(options.earlier.read_text())
+        runs, setting = [Run(**run) for run in earlier["runs"]], earlier["setting"]
+    if options.json is not None:
+        text = json.dumps({"setting": setting, "runs": [asdict(run) for run in runs]}, indent=1)
+        print(text) if str(options.json) == "-" else options.json.write_text(text + "\n")
+    table = markdown(rows_of(runs), setting, errors=[run for run in runs if run.error])
+    if options.markdown is not None:
+        options.markdown.write_text(table)
+    elif options.json is None:
+        print(table, end="")
+    if options.plot is not None:
+        plot(rows_of(runs), options.plot)
+    if any(run.error for run in runs):
+        sys.exit(1)
 
 
-def setting(sizes: Sizes, options: argparse.Namespace) -> dict[str, object]:
+def wanted(options: argparse.Namespace) -> Wanted:
+    return Wanted(
+        stores=options.store or STORES,
+        workloads=options.only or list(JOBS),
+        pools=options.pool or POOLS[:1],
+        processes=options.processes,
+        contestants=[*(options.contestant or OURS[:1]), *options.peers],
+        rounds=options.rounds,
+        jobs=options.jobs,
+        concurrency=options.concurrency,
+        seconds=options.idle_seconds,
+        fsync=not options.no_fsync,
+    )
+
+
+def setting_of(options: argparse.Namespace) -> dict[str, object]:
+    names = [*(options.contestant or OURS[:1]), *options.peers]
+    versions = [requirement for name in names for requirement in ENTRANTS[name].requirements[:1]]
     return {
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "machine": platform.machine(),
-        "pool": sizes.pool,
-        "concurrency": sizes.concurrency,
-        "jobs": sizes.jobs,
+        "Python": platform.python_version(),
+        "SQLite": sqlite3.sqlite_version,
+        "machine": f"{platform.machine()} with {os.cpu_count()} cores",
+        "concurrency": options.concurrency,
         "rounds": options.rounds,
+        **({"peers": " ".join(versions)} if versions else {}),
     }
 
 
-def print_table(results: dict[str, dict[str, list[float]]], notes: dict[str, object]) -> None:
-    print(", ".join(f"{name} {value}" for name, value in notes.items()))
-    for store, figures in results.items():
-        print(f"\n{store:<40}{'median':>12}{'least':>12}{'most':>12}")
-        for name, values in figures.items():
-            cells = (statistics.median(values), min(values), max(values))
-            print(f"  {name:<38}" + "".join(f"{number(cell):>12}" for cell in cells))
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
+def _reported(runs: Iterable[Run]) -> Iterable[Run]:
+    """The same; whoever watches sees how far it is."""
+    for run in runs:
+        figures = ", ".join(f"{name} {number(value)}" for name, value in run.figures.items())
+        where = f"{run.workload} {run.store} {run.pool} x{run.processes}"
+        print(f"{run.round + 1}: {where} {run.contestant}: {run.error or figures}", file=sys.stderr)
+        yield run
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -28,12 +27,12 @@ from typing import Any
 
 from taskmq import App
 
+from .processes import resident_bytes
 from .tasks import CONCURRENCY, POOLS, make_app
 
 BATCH = 500
 SAMPLES = 100
 NOISE = 4 << 20
-PAGE = os.sysconf("SC_PAGE_SIZE")
 Sample = tuple[int, int]
 """Jobs begun, and bytes resident."""
 Submit = Callable[[App, int, int], object]
@@ -71,28 +70,6 @@ def judge(samples: Sequence[Sample], warm_up: int, seconds: float, bound: float)
         bytes_a_job=slope,
         bound=max(bound, NOISE / (begun[-1] - begun[0])),
     )
-
-
-def resident_bytes(pid: int) -> int:
-    """Of a process and all its descendants. Pages that they share count for each of them."""
-    pages = 0
-    for process in family(pid):
-        try:
-            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-    return pages * PAGE
-
-
-def family(pid: int) -> Iterator[int]:
-    yield pid
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = file.read_text().split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for child in children:
-            yield from family(int(child))
 
 
 def samples_of(

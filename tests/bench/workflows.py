@@ -10,57 +10,25 @@ too where there is one, so that a busy machine spoils less; ``--wall`` measures 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from tests import services
-
 from taskmq import App, Config
-from taskmq.ids import new_id
 from taskmq.worker import Worker
 from taskmq.workflow import Workflow
 
+from .processes import cpu_seconds
+from .stores import a_store
+
 STORES = ("memory", "sqlite", "redis", "postgres")
 Clock = Callable[[], float]
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor_time(server: int | None) -> float:
     """Of this process, and of a server with its children, dead or alive."""
-    own = time.process_time()
-    if server is None:
-        return own
-    ticks = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if server in (int(folder.name), int(fields[1])):
-            ticks += sum(map(int, fields[11:15]))
-    return own + ticks / TICKS
-
-
-@contextmanager
-def a_store(name: str) -> Iterator[tuple[Callable[[], str], int | None]]:
-    """What gives the URL of a new one each time, and its server's process."""
-    if name == "redis":
-        with services.Redis() as redis:
-            yield lambda: f"{redis.url}?namespace={new_id()}", redis.pid
-    elif name == "postgres":
-        with services.Postgres() as postgres:
-            yield lambda: postgres.create_database(f"bench_{new_id().lower()}"), postgres.pid
-    elif name == "sqlite":
-        with tempfile.TemporaryDirectory(prefix="taskmq-bench-") as folder:
-            yield lambda: f"sqlite:///{folder}/{new_id()}.db", None
-    else:
-        yield lambda: "memory://", None
+    return time.process_time() + (0.0 if server is None else cpu_seconds([server]))
 
 
 def make_app(url: str) -> App:
@@ -121,10 +89,10 @@ def main() -> None:
 
 def measure(store: str, nodes: int, rounds: int, *, wall: bool) -> None:
     ratios = []
-    with a_store(store) as (new_url, server):
-        clock = time.perf_counter if wall else lambda: processor_time(server)
+    with a_store(store, fsync=False) as place:
+        clock = time.perf_counter if wall else lambda: processor_time(place.server)
         for _ in range(rounds):
-            plain, joined = one_round(new_url(), nodes, clock)
+            plain, joined = one_round(place.new_url(), nodes, clock)
             ratios.append(sum(joined) / sum(plain))
             shown = [
                 f"{1e6 * a / nodes:6.0f} + {1e6 * b / nodes:6.0f} = {1e6 * (a + b) / nodes:6.0f}"

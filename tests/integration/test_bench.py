@@ -1,33 +1,68 @@
-"""The benchmarks run, on both stores; what they say is not a test's business. One is a test
-itself: a worker's memory stays flat."""
+"""The benchmarks run; how fast it was is not a test's business. One is a test itself: a worker's
+memory stays flat."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.bench.memory import judge
+from tests.bench.report import markdown, rows_of
+from tests.bench.rounds import JOBS, Run
 
 TOP = Path(__file__).parents[2]
 
 
-def test_benchmarks_give_every_figure_for_every_round(tmp_path: Path) -> None:
-    sizes = ["--jobs", "200", "--samples", "2", "--idle-seconds", "0.05", "--rounds", "2"]
+def bench(*arguments: str) -> Any:
+    """What a run says of itself, as JSON."""
+    command = [sys.executable, "-m", "tests.bench", "--json", "-", "--idle-seconds", "0.05"]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "--json", "--folder", str(tmp_path), *sizes],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [*command, *arguments], cwd=TOP, capture_output=True, text=True, timeout=100
     )
     assert run.returncode == 0, run.stderr
-    results = json.loads(run.stdout)["results"]
-    assert set(results) == {"sqlite", "memory"}
-    for figures in results.values():
-        assert len(figures) == 8
-        assert all(len(rounds) == 2 for rounds in figures.values())
-        assert all(value >= 0 for rounds in figures.values() for value in rounds)
+    return json.loads(run.stdout)
+
+
+def test_every_workload_runs() -> None:
+    said = bench("--store", "memory", "--jobs", "3", "--rounds", "1")
+    assert {run["workload"] for run in said["runs"]} == set(JOBS)
+    assert all(value >= 0 for run in said["runs"] for value in run["figures"].values())
+
+
+def test_workers_are_processes_that_lose_nothing() -> None:
+    arguments = ["--store", "sqlite", "--only", "drain", "--processes", "1,2", "--rounds", "1"]
+    runs = bench(*arguments, "--jobs", "200", "--contestant", "native")["runs"]
+    assert sorted(run["processes"] for run in runs) == [1, 2]
+    assert all((run["figures"]["lost"], run["error"]) == (0, "") for run in runs)
+
+
+def run_of(who: str, round: int, value: float, workload: str = "drain") -> Run:
+    figure = "jobs/s" if workload == "drain" else "p50 ms"
+    figures = {figure: value, "worker CPU µs": 10.0}
+    return Run(workload, "redis", "threads", 1, who, round, 100, figures)
+
+
+def test_ratios_are_those_of_one_round() -> None:
+    runs = [run_of("native", n, value) for n, value in enumerate((100.0, 10.0, 50.0))]
+    runs += [run_of("celery", n, value) for n, value in enumerate((50.0, 5.0, 10.0))]
+    own, other = rows_of(runs)
+    assert (own.contestant, own.median, own.ratio) == ("native", 50.0, None)
+    assert (other.contestant, other.median, other.ratio) == ("celery", 10.0, 2.0)
+
+
+def test_less_is_better_where_it_is_time() -> None:
+    runs = [run_of("native", 0, 2.0, "latency"), run_of("celery", 0, 8.0, "latency")]
+    _, other = rows_of([*runs, run_of("celery", 1, 1.0, "latency")])
+    assert other.ratio == 4.0
+
+
+def test_the_table_names_what_came_to_nothing() -> None:
+    failed = Run("drain", "redis", "threads", 1, "rq", 0, 100, {}, "RuntimeError: a worker ended")
+    table = markdown([*rows_of([run_of("native", 0, 2.0)])], {"rounds": 1}, errors=[failed])
+    assert "| drain, redis, threads x1 | native | jobs/s | 2 | 2 to 2 |" in table
+    assert "rq: drain, redis, threads x1: RuntimeError: a worker ended" in table
 
 
 @pytest.mark.slow

@@ -1,0 +1,87 @@
+"""Empty stores for the benchmarks, each server started once and only for them."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import services
+
+from taskmq.plugins import open_transport
+
+STORES = ("memory", "sqlite", "redis", "postgres", "rabbitmq")
+NO_PROBE: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of store, running."""
+
+    new_url: Callable[[], str]
+    """Of an empty one."""
+    server: int | None = None
+    """The process, if it has one of its own."""
+    probe: tuple[str, ...] = NO_PROBE
+    """A command that prints how many commands, or transactions, it has been asked for."""
+
+
+@contextmanager
+def a_store(name: str, *, fsync: bool = True) -> Iterator[Place]:
+    """One of `STORES`, while it is needed. PostgreSQL waits for the disk, unless told not to."""
+    if name == "redis":
+        with services.Redis() as redis:
+            yield Place(lambda: _emptied(redis), redis.pid, _commands(redis))
+    elif name == "postgres":
+        with services.Postgres({"shared_buffers": "256MB"}, fsync=fsync) as postgres:
+            yield Place(lambda: _database(postgres), postgres.pid, _transactions(postgres))
+    elif name == "rabbitmq":
+        with services.RabbitMQ() as rabbitmq, _folder() as folder:
+            yield Place(
+                lambda: f"{rabbitmq.create_vhost(_name())}?state=sqlite:///{folder}/{_name()}.db",
+                rabbitmq.pid,
+            )
+    elif name == "sqlite":
+        with _folder() as folder:
+            yield Place(lambda: f"sqlite:///{folder}/{_name()}.db")
+    else:
+        yield Place(lambda: "memory://")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="taskmq-bench-") as folder:
+        yield Path(folder)
+
+
+def _name() -> str:
+    return f"bench_{uuid.uuid4().hex}"
+
+
+def _emptied(redis: services.Redis) -> str:
+    redis.cli("FLUSHALL")
+    return redis.url
+
+
+def _database(postgres: services.Postgres) -> str:
+    url = postgres.create_database(_name())
+    with closing(open_transport(url)) as transport:
+        transport.stats()  # the schema is there
+    return url
+
+
+def _commands(redis: services.Redis) -> tuple[str, ...]:
+    script = (
+        f"{services.find_program('redis-cli')} -p {redis.port} INFO stats "
+        "| sed -n 's/total_commands_processed:\\([0-9]*\\).*/\\1/p'"
+    )
+    return ("sh", "-c", script)
+
+
+def _transactions(postgres: services.Postgres) -> tuple[str, ...]:
+    query = "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database"
+    psql = str(services.find_program("psql"))
+    return (psql, postgres.url, "--no-psqlrc", "--quiet", "--tuples-only", "-c", query)
