@@ -89,7 +89,7 @@ class Queue(Contestant):
         return [command] * order.processes
 
     @contextmanager
-    def workers(self) -> Iterator[list[Any]]:
+    def workers(self) -> Iterator[Any]:
         if app.transport.capabilities.shared:
             with super().workers() as crew:
                 yield crew
