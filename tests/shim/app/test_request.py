@@ -9,6 +9,7 @@ import datetime
 import decimal
 import math
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from celery import current_task
 from celery.app.task import Context
 from celery.result import allow_join_result
+from celery.worker.request import Request
+from celery.worker.strategy import hybrid_to_proto2
 
 pytestmark = pytest.mark.unit
 
@@ -177,3 +180,26 @@ def test_values_that_strict_json_does_not_have_arrive_too(app: Any, work: Any, v
     for each in (*got, first.get(timeout=1), second.get(timeout=1)):
         assert repr(each) == repr(value)
     assert len(got) == 6
+
+
+def test_a_message_of_protocol_1_as_one_of_protocol_2() -> None:
+    old = {
+        "task": "t.add",
+        "id": "i",
+        "args": (1,),
+        "kwargs": {"y": 2},
+        "chord": {"task": "t.body"},
+        "utc": False,
+    }
+    message = SimpleNamespace(headers={"custom": 1}, body=old)
+    body, headers, is_decoded, is_utc = hybrid_to_proto2(message, old)
+    assert body == (
+        (1,),
+        {"y": 2},
+        {"callbacks": None, "errbacks": None, "chord": {"task": "t.body"}, "chain": None},
+    )
+    assert (headers["task"], headers["retries"], headers["custom"]) == ("t.add", 0, 1)
+    assert (headers["timelimit"], is_decoded, is_utc) == ((None, None), True, False)
+    request = Request(SimpleNamespace(headers=headers, body=body), decoded=True)
+    assert (request.args, request.kwargs, request.chord) == ((1,), {"y": 2}, {"task": "t.body"})
+    assert (request.argsrepr, request.kwargsrepr) == (None, None)

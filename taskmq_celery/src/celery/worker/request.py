@@ -9,6 +9,7 @@ from kombu.utils.objects import cached_property
 
 from celery.app.task import Context
 from celery.utils.log import get_logger
+from celery.utils.nodenames import gethostname
 from celery.utils.saferepr import saferepr
 
 __all__ = ("Request",)
@@ -52,6 +53,7 @@ class Request:
             self._request_dict.update(request_dict)
         given = self._request_dict
         self._body = message.body if body is None else body
+        self._decoded = decoded
         self.id: str = given["id"]
         self.name: str = given.get("shadow") or given["task"]
         self.type: str = given["task"]
@@ -59,7 +61,7 @@ class Request:
         self.parent_id: str | None = given.get("parent_id")
         self.app = app
         self.task = task
-        self.hostname = hostname
+        self.hostname = hostname or gethostname()
         self.eventer = eventer
         self.connection_errors = connection_errors or ()
         self.on_ack = on_ack
@@ -79,7 +81,7 @@ class Request:
 
     @cached_property
     def _payload(self) -> Any:
-        return self.message.payload
+        return self._body if self._decoded else self.message.payload
 
     @property
     def args(self) -> Any:
@@ -90,12 +92,16 @@ class Request:
         return self._payload[1]
 
     @property
-    def argsrepr(self) -> str:
-        return str(self._request_dict.get("argsrepr") or saferepr(self.args))
+    def argsrepr(self) -> str | None:
+        if "argsrepr" in self._request_dict:
+            return self._request_dict["argsrepr"]
+        return saferepr(self.args)
 
     @property
-    def kwargsrepr(self) -> str:
-        return str(self._request_dict.get("kwargsrepr") or saferepr(self.kwargs))
+    def kwargsrepr(self) -> str | None:
+        if "kwargsrepr" in self._request_dict:
+            return self._request_dict["kwargsrepr"]
+        return saferepr(self.kwargs)
 
     @property
     def task_id(self) -> str:
@@ -132,6 +138,11 @@ class Request:
     @property
     def group(self) -> str | None:
         return self._request_dict.get("group")
+
+    @property
+    def chord(self) -> Any:
+        """The body of the chord whose header it is in, as the message has it."""
+        return self._payload[2].get("chord")
 
     @property
     def replaced_task_nesting(self) -> int:

@@ -17,7 +17,14 @@ from taskmq_celery.message import stamp_values
 from . import state
 from .request import Request
 
-__all__ = ("announce", "is_heard", "is_revoked", "remembers_revoked", "request_of")
+__all__ = (
+    "announce",
+    "hybrid_to_proto2",
+    "is_heard",
+    "is_revoked",
+    "remembers_revoked",
+    "request_of",
+)
 
 logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
@@ -27,6 +34,38 @@ It stays in its queue for a worker that knows it: job %s.
 
 Did you remember to import the module containing this task?
 Or maybe you are using relative imports?"""
+
+
+HEADERS = (
+    "lang",
+    "task",
+    "id",
+    "root_id",
+    "parent_id",
+    "group",
+    "meth",
+    "shadow",
+    "eta",
+    "expires",
+)
+REPRESENTATIONS = ("argsrepr", "kwargsrepr", "origin")
+
+
+def hybrid_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, bool]:
+    """A message of protocol 1 as one of protocol 2.
+
+    That is its body, its headers, that the body is decoded, and whether its instants are in UTC.
+    """
+    headers = {
+        **{name: body.get(name) for name in HEADERS},
+        "retries": body.get("retries", 0),
+        "timelimit": body.get("timelimit", (None, None)),
+        **{name: body.get(name) for name in REPRESENTATIONS},
+        **(message.headers or {}),
+    }
+    embed = {name: body.get(name) for name in ("callbacks", "errbacks", "chord")}
+    call = body.get("args", ()), body.get("kwargs", {}), {**embed, "chain": None}
+    return call, headers, True, body.get("utc", True)
 
 
 def is_heard() -> bool:
