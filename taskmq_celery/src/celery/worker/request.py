@@ -93,15 +93,13 @@ class Request:
 
     @property
     def argsrepr(self) -> str | None:
-        if "argsrepr" in self._request_dict:
-            return self._request_dict["argsrepr"]
-        return saferepr(self.args)
+        given: str | None = self._request_dict.get("argsrepr")
+        return given if "argsrepr" in self._request_dict else saferepr(self.args)
 
     @property
     def kwargsrepr(self) -> str | None:
-        if "kwargsrepr" in self._request_dict:
-            return self._request_dict["kwargsrepr"]
-        return saferepr(self.kwargs)
+        given: str | None = self._request_dict.get("kwargsrepr")
+        return given if "kwargsrepr" in self._request_dict else saferepr(self.kwargs)
 
     @property
     def task_id(self) -> str:
