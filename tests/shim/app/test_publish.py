@@ -280,10 +280,12 @@ def test_called_by_name_the_task_says_whether_its_result_is_wanted(
     def quiet(self: Any) -> None:
         seen[self.request.id] = self.request.ignore_result
 
+    app.finalize()
     told = []
     signals.before_task_publish.connect(see := lambda headers, **_: told.append(headers))
     sent = [app.send_task("quiet"), app.send_task("quiet", ignore_result=False), quiet.delay()]
     work(app)
     assert [each["ignore_result"] for each in told] == [None, False, True]
     assert [seen[one.id] for one in sent] == [True, False, True]
+    assert [one.state for one in sent] == ["PENDING", "SUCCESS", "PENDING"]
     signals.before_task_publish.disconnect(see)

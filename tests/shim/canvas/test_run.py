@@ -237,3 +237,8 @@ def batches(app: Any) -> list[Any]:
     engine = engine_for(app)
     engine._transport = Watching(engine.transport)
     return found
+
+
+def test_a_header_may_be_of_tasks_themselves(t: Any, value: Value) -> None:
+    nested = chord([t.total, t.total], t.total.s())
+    assert value(chord([t.same.s(1), t.same.s(2)], nested).delay()) == 6

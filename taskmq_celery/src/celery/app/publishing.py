@@ -227,7 +227,9 @@ def _message(
         eta=amqp.moment(options.get("eta")) if countdown is None else countdown,
         expires=amqp.moment(options.get("expires")),
         ack=_ack_policy(conf, task),
-        store_result=False if headers["ignore_result"] else None,
+        store_result=False
+        if _is_unwanted(headers["ignore_result"], app._tasks.get(name))
+        else None,
         errbacks=errbacks,
     )
     shown = {name: headers[name] for name in ("argsrepr", "kwargsrepr") if headers[name]}
@@ -281,6 +283,14 @@ def _serializer(conf: Any, given: str | None) -> str:
             "accept_content, or use 'json'"
         )
     return str(serializer)
+
+
+def _is_unwanted(ignored: bool | None, task: Any) -> bool:
+    """Whether nobody wants the result: as the caller says, or else as the task does, if it is known
+    here."""
+    if ignored is None and task is not None:
+        return bool(task.ignore_result)
+    return bool(ignored)
 
 
 def _ack_policy(conf: Any, task: Any) -> Any:

@@ -587,8 +587,15 @@ def _maybe_group(tasks: Any, app: Any) -> Any:
     if not is_concrete(tasks):
         return tasks
     if isinstance(tasks, GeneratorType):
-        return regen(maybe_signature(each, app=app, clone=True) for each in tasks)
-    return [maybe_signature(each, app=app, clone=True) for each in tasks or ()]
+        return regen(_member_of(each, app) for each in tasks)
+    return [_member_of(each, app) for each in tasks or ()]
+
+
+def _member_of(each: Any, app: Any) -> Any:
+    """A task, as itself or as a signature, as a signature of its own."""
+    if isinstance(each, Mapping):
+        return maybe_signature(each, app=app, clone=True)
+    return signature(each, app=app)
 
 
 def _link_body(body: Any, name: str, callbacks: list[Any]) -> None:
