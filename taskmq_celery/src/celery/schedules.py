@@ -94,10 +94,8 @@ class BaseSchedule:
         return bool(self.app.conf.enable_utc)
 
     def to_local(self, dt: datetime.datetime) -> datetime.datetime:
-        """The same instant in the schedule's zone; in the machine's, without ``enable_utc``."""
-        if self.utc_enabled:
-            return timezone.to_local(dt, self.tz)
-        return timezone.to_local_fallback(dt)
+        """As it is; without ``enable_utc`` an aware time, a naive one being the machine's."""
+        return dt if self.utc_enabled else timezone.to_local_fallback(dt)
 
     def maybe_make_aware(
         self, dt: datetime.datetime, naive_as_utc: bool = True

@@ -265,3 +265,15 @@ def test_a_pickled_crontab_keeps_its_clock() -> None:
 def test_what_is_no_field_at_all(spec: str) -> None:
     with pytest.raises(ParseException):
         crontab_parser(60).parse(spec)
+
+
+def test_times_are_moved_to_another_zone_only_to_reckon_with_them(
+    make_app: Callable[..., Any],
+) -> None:
+    every = schedule(10.0, app=make_app(timezone="Europe/Oslo"))
+    elsewhere = NOW.astimezone(datetime.timezone(datetime.timedelta(hours=-5)))
+    assert every.maybe_make_aware(elsewhere).utcoffset() == datetime.timedelta(hours=-5)
+    assert every.maybe_make_aware(NOW.replace(tzinfo=None)) == NOW
+    assert every.to_local(NOW.replace(tzinfo=None)).tzinfo is None
+    every.utc_enabled = False
+    assert every.to_local(NOW.replace(tzinfo=None)).tzinfo is not None
