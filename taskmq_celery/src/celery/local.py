@@ -139,6 +139,13 @@ def _forward(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _forward_alone(function: Callable[[Any], Any]) -> Callable[[Proxy], Any]:
+    def method(self: Proxy) -> Any:
+        return function(self._get_current_object())
+
+    return method
+
+
 def _reflect(function: Callable[[Any, Any], Any]) -> Callable[[Proxy, Any], Any]:
     def method(self: Proxy, other: Any) -> Any:
         return function(other, self._get_current_object())
@@ -179,8 +186,14 @@ _FORWARDED: dict[str, Callable[..., Any]] = {
 for _name in (*_BINARY, *_IN_PLACE, *_OTHERS):
     _FORWARDED[f"__{_name}__"] = getattr(operator, f"__{_name}__")
 
+_ALONE = (
+    *("abs", "complex", "enter", "float", "index", "int", "invert", "iter", "len", "neg", "pos"),
+    "str",
+)
 for _name, _function in _FORWARDED.items():
     setattr(Proxy, _name, _forward(_function))
+for _name in _ALONE:
+    setattr(Proxy, f"__{_name}__", _forward_alone(_FORWARDED[f"__{_name}__"]))
 for _name in _BINARY:
     setattr(Proxy, f"__r{_name}__", _reflect(getattr(operator, f"__{_name}__")))
 
@@ -234,12 +247,12 @@ class PromiseProxy(Proxy):
         return thing
 
 
-def maybe_evaluate(thing: Any) -> Any:
+def maybe_evaluate(obj: Any) -> Any:
     """What a `PromiseProxy` stands for; anything else as it is."""
     try:
-        evaluate = thing.__maybe_evaluate__
+        evaluate = obj.__maybe_evaluate__
     except AttributeError:
-        return thing
+        return obj
     return evaluate()
 
 
@@ -247,7 +260,9 @@ class class_property:  # noqa: N801  # used like a decorator, and Celery's name
     """A property of the class and of its instances, with an optional setter."""
 
     def __init__(
-        self, getter: Callable[..., Any], setter: Callable[..., Any] | None = None
+        self,
+        getter: Callable[..., Any] | None = None,
+        setter: Callable[..., Any] | None = None,
     ) -> None:
         self._get, self._set = _unwrap(getter), _unwrap(setter)
         for attribute in ("__name__", "__doc__", "__module__"):

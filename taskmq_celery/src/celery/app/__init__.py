@@ -24,7 +24,13 @@ __all__ = (
 )
 
 default_app: Any = Proxy(lambda: _state.default_app)
-push_current_task = _state._task_stack.push
+
+
+def push_current_task(obj: Any) -> None:
+    """Make a task the current one of this thread."""
+    _state._task_stack.push(obj)
+
+
 pop_current_task = _state._task_stack.pop
 
 

@@ -338,6 +338,7 @@ class AMQP:
         shadow: str | None = None,
         chain: Any = None,
         now: datetime.datetime | None = None,
+        timezone: Any = None,  # accepted: times are sent with their zone
         origin: str | None = None,
         ignore_result: bool | None = False,
         argsrepr: str | None = None,

@@ -35,8 +35,8 @@ def prepare(annotations: Any) -> list[Any]:
     return [made(each) for each in maybe_list(annotations) or ()]
 
 
-def resolve_all(annotations: list[Any], task: Any) -> list[dict[str, Any]]:
+def resolve_all(anno: list[Any], task: Any) -> list[dict[str, Any]]:
     """What is to be set on a task, the general before the particular."""
-    found = [each.annotate_any() for each in annotations if hasattr(each, "annotate_any")]
-    found += [each.annotate(task) for each in annotations]
+    found = [each.annotate_any() for each in anno if hasattr(each, "annotate_any")]
+    found += [each.annotate(task) for each in anno]
     return [each for each in found if each]

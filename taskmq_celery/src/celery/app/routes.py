@@ -30,8 +30,8 @@ __all__ = ("MapRoute", "Router", "expand_router_string", "prepare")
 class MapRoute:
     """Routes by name or pattern, exact names first."""
 
-    def __init__(self, routes: Any) -> None:
-        pairs = routes.items() if isinstance(routes, Mapping) else routes
+    def __init__(self, map: Any) -> None:
+        pairs = map.items() if isinstance(map, Mapping) else map
         self.map: dict[str, Any] = {}
         self.patterns: list[tuple[re.Pattern[str], Any]] = []
         for name, route in pairs:

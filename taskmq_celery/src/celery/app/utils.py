@@ -305,9 +305,9 @@ class Settings(MutableMapping[str, Any]):
             vars(self)["_source"] = Source(self._source.source, namespace)
         self.touch()
 
-    def add_defaults(self, defaults: Mapping[str, Any]) -> None:
+    def add_defaults(self, d: Mapping[str, Any]) -> None:
         """Defaults of an extension; they go before Celery's own."""
-        self._extra_defaults.insert(0, {self._name(name): defaults[name] for name in defaults})
+        self._extra_defaults.insert(0, {self._name(name): d[name] for name in d})
         self.touch()
 
     def _warn_of_unknown(self, names: Iterable[str]) -> None:
@@ -324,9 +324,9 @@ class Settings(MutableMapping[str, Any]):
 
     # -- looking things up -------------------------------------------------------------------
 
-    def value_set_for(self, name: str) -> bool:
+    def value_set_for(self, key: str) -> bool:
         """Whether somebody wrote this setting: it is not just the default."""
-        name = self._name(name)
+        name = self._name(key)
         if name in self._changes:
             return True
         self.load()

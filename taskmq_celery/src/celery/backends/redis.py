@@ -400,8 +400,8 @@ class RedisBackend(BaseKeyValueStoreBackend, AsyncBackendMixin):
 
     # -- chords of other makers --------------------------------------------------------------
 
-    def add_to_chord(self, chord_id: str, result: Any) -> None:
-        self.client.incr(self.get_key_for_group(chord_id, ".t"), 1)
+    def add_to_chord(self, group_id: str, result: Any) -> None:
+        self.client.incr(self.get_key_for_group(group_id, ".t"), 1)
 
     def set_chord_size(self, group_id: str, chord_size: int) -> None:
         with self.client.pipeline() as pipe:

@@ -91,8 +91,38 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             options["route_name"] = route_name
         return self.run(args, kwargs, **options)
 
-    def run(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+    def run(  # Celery's signature
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        group_id: str | None = None,
+        chord: Any = None,
+        task_id: str | None = None,
+        link: Any = None,
+        link_error: Any = None,
+        publisher: Any = None,
+        producer: Any = None,
+        root_id: str | None = None,
+        parent_id: str | None = None,
+        app: Any = None,
+        group_index: int | None = None,
+        **options: Any,
+    ) -> Any:
         """`apply_async`, whatever ``task_always_eager`` says."""
+        given = {
+            "group_id": group_id,
+            "chord": chord,
+            "task_id": task_id,
+            "link": link,
+            "link_error": link_error,
+            "publisher": publisher,
+            "producer": producer,
+            "root_id": root_id,
+            "parent_id": parent_id,
+            "app": app,
+            "group_index": group_index,
+        }
+        options.update((name, value) for name, value in given.items() if value is not None)
         return launch(self, args, kwargs, options)
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:

@@ -398,11 +398,18 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         body: Any,
         partial_args: Any,
         app: Any = None,
+        interval: float | None = None,
+        countdown: Any = None,
+        max_retries: int | None = None,
+        eager: bool = False,
         task_id: str | None = None,
         kwargs: Any = None,
         **options: Any,
     ) -> Any:
-        """`apply_async`, whatever ``task_always_eager`` says."""
+        """`apply_async`, whatever ``task_always_eager`` says. ``interval`` and ``max_retries`` are
+        for Celery's polling, of which there is none."""
+        if countdown is not None:
+            options["countdown"] = countdown
         made = _chord(header, body, args=self["args"], kwargs=self["kwargs"]["kwargs"], app=app)
         made["immutable"] = self["immutable"]
         made.tasks = header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
+from abc import ABCMeta, abstractmethod
 from typing import Any
 
 __all__ = ("CallableSignature", "CallableTask")
@@ -24,12 +24,52 @@ class _ByMethods(ABCMeta):
 
 
 class CallableTask(metaclass=_ByMethods):
-    """Can be called, and applied."""
+    """Can be called, and applied. What a class must have to count as one is ``required``; the
+    methods here are for those who derive from it."""
+
+    @abstractmethod
+    def delay(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it with these arguments, in a worker."""
+
+    @abstractmethod
+    def apply_async(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it in a worker."""
+
+    @abstractmethod
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it here and now."""
 
     required = frozenset({"__call__", "apply", "apply_async", "delay"})
 
 
 class CallableSignature(CallableTask):
     """Can be applied, linked and cloned."""
+
+    @abstractmethod
+    def clone(self, args: Any = None, kwargs: Any = None) -> Any:
+        """A copy, with more arguments."""
+
+    @abstractmethod
+    def freeze(
+        self,
+        id: str | None = None,
+        group_id: str | None = None,
+        chord: Any = None,
+        root_id: str | None = None,
+        group_index: int | None = None,
+    ) -> Any:
+        """Give it its id; gives its result."""
+
+    @abstractmethod
+    def link(self, callback: Any) -> Any:
+        """What is to run after its success."""
+
+    @abstractmethod
+    def link_error(self, errback: Any) -> Any:
+        """What is to run after its failure."""
+
+    @abstractmethod
+    def set(self, immutable: bool | None = None, **options: Any) -> Any:
+        """Change its options."""
 
     required = CallableTask.required | {"clone", "freeze", "link", "link_error", "set"}

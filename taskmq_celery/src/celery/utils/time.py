@@ -194,9 +194,23 @@ def delta_resolution(dt: datetime.datetime, delta: datetime.timedelta) -> dateti
 class ffwd:  # noqa: N801  # Celery's name
     """Moves a datetime forward to the given fields: ``now + ffwd(hour=3, minute=0)``."""
 
-    def __init__(self, weeks: int = 0, weekday: int | None = None, **fields: Any) -> None:
+    def __init__(
+        self,
+        year: int | None = None,
+        month: int | None = None,
+        weeks: int = 0,
+        weekday: int | None = None,
+        day: int | None = None,
+        hour: int | None = None,
+        minute: int | None = None,
+        second: int | None = None,
+        microsecond: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         self.weeks = weeks
         self.weekday = weekday
+        clock = {"hour": hour, "minute": minute, "second": second, "microsecond": microsecond}
+        fields = {"year": year, "month": month, "day": day, **clock}
         self.fields = {name: value for name, value in fields.items() if value is not None}
         self.days = 7 * weeks
 

@@ -61,6 +61,10 @@ class Latest:
         return len(self._items)
 
 
+REVOKES_MAX = 50_000
+REVOKE_EXPIRES = 10_800.0
+SUCCESSFUL_MAX = 1_000
+
 requests: dict[str, Any] = {}
 """Every request that arrived and is not finished, by id."""
 
@@ -70,10 +74,10 @@ total_count: Counter[str] = Counter()
 """How many tasks were started, by name."""
 
 all_total_count = [0]
-successful_requests = Latest(1_000)
+successful_requests = Latest(SUCCESSFUL_MAX)
 """Ids of tasks that have returned in this worker."""
 
-revoked = LimitedSet(maxlen=50_000, expires=10_800)
+revoked = LimitedSet(maxlen=REVOKES_MAX, expires=REVOKE_EXPIRES)
 """Ids that this process was told of; the store knows of all that are in it."""
 
 revoked_stamps: dict[str, Any] = {}
