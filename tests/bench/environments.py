@@ -11,6 +11,7 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 CACHE = TOP / ".cache" / "bench"
 OURS = ("native", "shim")
+GRAPHS = ("chain", "fan_out")
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Entrant:
     module: str
     stores: tuple[str, ...]
     requirements: tuple[str, ...] = ()
-    graphs: bool = True
-    """Whether it has chains, and fan-outs with a join."""
+    lacks: tuple[str, ...] = ()
+    """The workloads that it cannot run: nothing of it keeps results, or joins."""
 
 
 ENTRANTS = {
@@ -31,9 +32,12 @@ ENTRANTS = {
     "celery": Entrant("celery_app", ("redis",), ("celery[redis]==5.7.0", "hiredis")),
     "dramatiq": Entrant("dramatiq_app", ("redis",), ("dramatiq[redis,rabbitmq]==2.2.1", "hiredis")),
     "huey": Entrant("huey_app", ("sqlite", "redis"), ("huey==3.5.4", "redis", "hiredis")),
-    "rq": Entrant("rq_app", ("redis",), ("rq==3.0.0", "hiredis"), graphs=False),
+    "rq": Entrant("rq_app", ("redis",), ("rq==3.0.0", "hiredis"), lacks=GRAPHS),
     "pgqueuer": Entrant(
-        "pgqueuer_app", ("postgres",), ("pgqueuer==1.6.0", "asyncpg"), graphs=False
+        "pgqueuer_app",
+        ("postgres",),
+        ("pgqueuer==1.6.0", "asyncpg"),
+        lacks=("round_trip", *GRAPHS),
     ),
 }
 PEERS = tuple(name for name in ENTRANTS if name not in OURS)

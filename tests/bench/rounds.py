@@ -26,7 +26,6 @@ JOBS = {
     "idle": 1,
 }
 """How many of everything, unless told otherwise. The names are those of the workloads."""
-GRAPHS = ("chain", "fan_out")
 TIMEOUT = 600.0
 
 
@@ -100,9 +99,8 @@ class Wanted:
             name
             for name in self.contestants
             if cell.store in ENTRANTS[name].stores
-            and (ENTRANTS[name].graphs or cell.workload not in GRAPHS)
+            and cell.workload not in ENTRANTS[name].lacks
             and (cell.pool != "asyncio" or name == "native")
-            and (cell.store != "memory" or (cell.pool, cell.processes) != ("processes", 1))
         ]
 
 
