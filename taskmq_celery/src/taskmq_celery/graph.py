@@ -31,7 +31,7 @@ from taskmq.states import TERMINAL
 
 from .codec import codec_name
 from .engine import ERRBACKS_TASK, engine_for, job_named, translated
-from .message import CHILDREN, JOINED, JOINS, KEY, SPREAD, Message, call_of, with_id
+from .message import ABOVE, CHILDREN, JOINED, JOINS, KEY, SPREAD, Message, call_of, with_id
 
 __all__ = ["Graph", "More", "Place", "ids_of", "make_room", "submit"]
 
@@ -264,6 +264,8 @@ class Graph:
         if source.joins:
             joins = SPREAD if source.spread else JOINED
             message = message.with_header(JOINS, joins)
+            if len(source.before) == 1:
+                message = message.with_header(ABOVE, source.before[0])
         message = self._add(message, after)
         end = One(message.id)
         if adopt:

@@ -60,7 +60,7 @@ NOT_KEPT = frozenset({"correlation_id", "priority", "expiration", KEY})
 IN_ENVELOPE = frozenset({"id", "task", "eta", "expires", "argsrepr", "kwargsrepr"})
 """Headers that are made from the envelope, or from the arguments, when somebody asks."""
 
-PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS, REQUEUED = (
+PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, ABOVE, CHORD, REPRS, REQUEUED = (
     "properties",
     "taskmq_errbacks",
     "taskmq_relative",
@@ -68,18 +68,21 @@ PROPERTIES, ERRBACKS, RELATIVE, RETRIES, ID, CHILDREN, JOINS, CHORD, REPRS, REQU
     "id",
     "taskmq_children",
     "taskmq_joins",
+    "taskmq_above",
     "taskmq_chord",
     "taskmq_reprs",
     "taskmq_requeued",
 )
 """Headers of ours: message properties, ``link_error``, delays that count from the end of the job
 before, the number of retries to begin with, an id that is not the job's own, the results of what
-its end starts, whether it waits for a group, name and id of what waits for its group, what the
-caller wants to be shown instead of the arguments (``argsrepr``, ``kwargsrepr``), and how often the
-task has given itself back (``Reject(requeue=True)``)."""
+its end starts, whether it waits for a group, the job that this group waits for, name and id of what
+waits for its group, what the caller wants to be shown instead of the arguments (``argsrepr``,
+``kwargsrepr``), and how often the task has given itself back (``Reject(requeue=True)``)."""
 JOINED, SPREAD = 1, 2
 """What a task that waits for a group is: one for all, or one of several."""
-OF_OURS = frozenset({PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, CHORD, REPRS, REQUEUED})
+OF_OURS = frozenset(
+    {PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, ABOVE, CHORD, REPRS, REQUEUED}
+)
 
 PENDING_RETRY = "_pending_retry"
 GROWTH, TRAIL, FOLLOWS = "_growth", "_children", "_follows"
@@ -254,8 +257,8 @@ def request_dict(
     properties = stored.pop(PROPERTIES, {})
     errbacks = stored.pop(ERRBACKS, None)
     children = stored.pop(CHILDREN, None)
-    stored.pop(RELATIVE, None)
-    stored.pop(JOINS, None)
+    for ours in (RELATIVE, JOINS, ABOVE):
+        stored.pop(ours, None)
     chord = stored.pop(CHORD, None)
     shown = stored.pop(REPRS, {})
     requeued = stored.pop(REQUEUED, 0)

@@ -21,14 +21,14 @@ from kombu.exceptions import EncodeError, OperationalError
 
 from taskmq import ConfigError, JobState
 from taskmq.builtin import COLLECT
-from taskmq.envelope import load
+from taskmq.envelope import Envelope, load
 from taskmq.errors import MessageError, TransportError
 from taskmq.records import Failure, JobFilter, JobRecord
 from taskmq.states import TERMINAL
 
 from .codec import Kept
 from .engine import CeleryEngine, engine_for, translated
-from .message import JOINED, JOINS, SPREAD
+from .message import ABOVE, JOINED, JOINS, SPREAD
 
 __all__ = [
     "are_known",
@@ -301,11 +301,16 @@ def _revoked(state: JobState) -> dict[str, Any]:
 
 def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any]:
     """As Celery does: a task behind one that failed has its error, a task behind a group that
-    failed has a `ChordError`, and one that was replaced has that of its replacement."""
+    failed has a `ChordError`, and one that was replaced has that of its replacement. Behind a group
+    that never started, it is the error of the task before the group."""
     current: JobRecord | None = record
     for _ in range(MAX_ANCESTORS):
         if current is None or current.state is not JobState.SKIPPED:
             break
+        above = _lost_above(engine, current)
+        if above is not None:
+            current = above
+            continue
         joins, lost = _lost(engine, current)
         if joins == JOINED and lost:
             return {"status": FAILURE, "result": _error_behind(app, engine, lost, joins)}
@@ -322,15 +327,28 @@ def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any
     }
 
 
+def _lost_above(engine: CeleryEngine, record: JobRecord) -> JobRecord | None:
+    """The job that kept the group which it waits for from starting, if one did."""
+    envelope = _envelope(record)
+    above = None if envelope is None else envelope.headers.get(ABOVE)
+    return next(iter(_by_guilt(engine.transport.get([above]))), None) if above else None
+
+
+def _envelope(record: JobRecord) -> Envelope | None:
+    try:
+        return load(record.envelope)
+    except MessageError:  # stored by something else
+        return None
+
+
 def _lost(engine: CeleryEngine, record: JobRecord) -> tuple[int, list[JobRecord]]:
     """How it waits for a group, if it does; and the jobs that kept it from running, by guilt."""
     joins, names = 0, []
     if record.delegated_to is not None:
         names = [record.delegated_to]
     else:
-        try:
-            envelope = load(record.envelope)
-        except MessageError:
+        envelope = _envelope(record)
+        if envelope is None:
             return 0, []
         joins = envelope.headers.get(JOINS, 0)
         names = [one.job for one in envelope.after]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from celery import Signature, chain, maybe_signature, signature
+from celery import Signature, chain, group, maybe_signature, signature
 from celery.canvas import _chain
 from celery.utils.abstract import CallableSignature
 
@@ -172,3 +173,23 @@ def test_stamps_that_nobody_names_are_all_stamps(add: Any) -> None:
     two = add.s(1, 1)
     two.stamp(tenant="a", other="b", stamped_headers=["tenant"])
     assert two.options["stamped_headers"] == ["tenant"]
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "add(9)"), (1, "add(0) | add(9)")])
+def test_a_group_from_a_generator_in_a_chain_counts_as_what_it_is(
+    add: Any, count: int, shown: str
+) -> None:
+    made = chain(group(add.s(number) for number in range(count)), add.s(9))
+    assert repr(made) == f"a.{shown}"
+
+
+def test_of_a_group_from_a_generator_in_a_chain_two_tasks_are_taken(add: Any) -> None:
+    taken: list[int] = []
+
+    def tasks() -> Iterator[Any]:
+        for number in range(9):
+            taken.append(number)
+            yield add.s(number)
+
+    chain(group(tasks()), add.s(9))
+    assert taken == [0, 1]

@@ -91,9 +91,11 @@ def test_a_failure_before_a_chord_calls_back_once(t: Any, work: Work) -> None:
 
 def test_a_failure_reaches_chords_around_and_behind(t: Any, work: Work) -> None:
     inner = chord([t.same.s(1), t.fail.s()], t.total.s())
-    result = (chord([inner, t.same.s(2)], t.total.s()) | t.same.s()).apply_async()
+    canvas = chord([inner, t.same.s(2)], t.total.s())
+    body = canvas.body.freeze()
+    result = (canvas | t.same.s()).apply_async()
     work()
-    for each in (result, result.parent):
+    for each in (result, body):
         assert each.state == "FAILURE"
         assert isinstance(each.result, ChordError)
     assert str(result.result).count("Dependency") == 2
@@ -193,3 +195,21 @@ def test_a_link_given_to_a_chord_with_a_group_behind_runs_once(t: Any, work: Wor
     chord([t.same.s(1), t.same.s(2)], body).apply_async(link=t.note.s("linked"))
     work()
     assert t.ran.count(("note", "linked")) == 1
+
+
+def test_behind_a_group_that_never_started_is_the_error_of_what_was_before(
+    t: Any, work: Work
+) -> None:
+    result = chain(t.fail.s(), group(t.same.s(), t.same.s()), t.total.s(), t.same.s()).apply_async()
+    work()
+    assert repr(result.result) == repr(result.parent.result) == "ValueError('deliberate')"
+
+
+def test_an_error_callback_that_is_a_method_gets_the_id(app: Any, t: Any, work: Work) -> None:
+    @app.task(name="bound", bind=True)
+    def bound(self: Any, *args: Any) -> None:
+        t.ran.append(("bound", *args))
+
+    result = t.fail.s().on_error(bound.s("mine")).apply_async()
+    work()
+    assert ("bound", result.id, "mine") in t.ran

@@ -149,3 +149,13 @@ def test_a_lazy_member_is_added_when_it_is_called(app: Any, t: Any, value: Value
     assert value(chord([lazily.s(), t.same.s(2)], t.same.s()).delay()) == [1, 2, 15]
     with pytest.raises(RuntimeError, match="the task that was to add this to its chord has ended"):
         late[0].delay(1)
+
+
+def test_a_replacement_has_no_stamps_of_the_task(app: Any, t: Any, value: Value) -> None:
+    @app.task(name="stamps", bind=True)
+    def stamps(self: Any) -> Any:
+        return self.request.stamps
+
+    replaced = t.become.s(stamps.s())
+    replaced.stamp(mark="red")
+    assert value(replaced.apply_async()) == {}

@@ -28,6 +28,14 @@ def test_parents_lead_back_to_the_start(t: Any) -> None:
     assert result.parent.parent.parent.parent is None
 
 
+def test_the_parent_of_a_chord_is_its_header(t: Any) -> None:
+    header = [t.same.s(1), t.same.s(2)]
+    for body in (t.same.s(), t.same.s() | t.same.s(), chord(header, t.same.s())):
+        result = chord(header, body).apply_async()
+        assert isinstance(result.parent, GroupResult)
+        assert result.parent.parent is None
+
+
 def test_what_tasks_know_of_their_place(t: Any, value: Value) -> None:
     result = (
         t.ids.si() | t.ids.si() | group(t.ids.si() for _ in range(3)) | t.ids.si() | t.ids.si()

@@ -51,8 +51,6 @@ def replacement(task: Any, sig: Any) -> Any:
     )
     if request.chord is not None:
         sig.set(chord=request.chord)
-    if request.stamps and not request.is_eager:
-        sig.stamp(**{**request.stamps, "stamped_headers": list(request.stamped_headers or ())})
     sig.freeze(request.id)
     return sig
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
 __all__ = ("takes_new_style",)
@@ -17,8 +18,11 @@ def takes_new_style(
     """Whether an error callback is called with request, exception and traceback.
 
     One with a single parameter, or with arguments of its own that leave a single one open, gets
-    the id of the failed task.
+    the id of the failed task. So does a method, as of a task with ``bind=True``: it may want a
+    request of its own, to be retried.
     """
+    if isinstance(function, MethodType):
+        return False
     signature = inspect.signature(function)
     kinds = [each.kind for each in signature.parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:

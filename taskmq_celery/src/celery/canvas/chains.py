@@ -229,6 +229,7 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             return _fold_chain(other.unchain_tasks(), self)
         steps = self.unchain_tasks()
         if isinstance(other, self.TYPES["group"]):
+            other._look()
             if other._is_empty():
                 return self
             single = other._unrolled()

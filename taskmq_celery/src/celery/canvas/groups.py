@@ -189,6 +189,11 @@ class group(Signature):  # noqa: N801  # Celery's name
         """Whether there is no task, as far as can be said without running a generator."""
         return is_concrete(self.tasks) and not self.tasks
 
+    def _look(self) -> None:
+        """Take as much from a generator as says whether it has no task, one, or more."""
+        if not is_concrete(self.tasks):
+            next(iter(self.tasks), None)  # and the one behind
+
     def _unrolled(self) -> Any:
         """The only task, or itself if there are others."""
         return maybe_unroll_group(self)
@@ -367,7 +372,8 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         """Start the header; gives the result of the body, with the header's as its parent.
 
         Arguments are for the tasks of the header, options for these and for the body, and
-        ``task_id`` is for the body. It is stored as one workflow in one step.
+        ``task_id`` is for the body. It is stored as one workflow in one step. That the header's
+        result is the parent also holds for a body of several tasks: those between are left out.
         """
         kwargs = dict(kwargs or {})
         body = maybe_signature(kwargs.pop("body", None), app=self._app) or self.body
@@ -413,7 +419,11 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         made = _chord(header, body, args=self["args"], kwargs=self["kwargs"]["kwargs"], app=app)
         made["immutable"] = self["immutable"]
         made.tasks = header
-        return launch(made, partial_args, kwargs, {**options, "task_id": task_id})
+        result = launch(made, partial_args, kwargs, {**options, "task_id": task_id})
+        of_header = first_of(result)
+        if of_header is not result:
+            result.parent = of_header
+        return result
 
     def apply(
         self,

@@ -351,6 +351,7 @@ class Signature(dict[str, Any]):
         if isinstance(other, kinds["chain"]):
             return self._chained(self, *other.unchain_tasks())
         if isinstance(other, kinds["group"]):
+            other._look()
             single = other._unrolled()
             return self | single if single is not other else self._chained(self, other)
         if isinstance(other, Signature):
