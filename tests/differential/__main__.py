@@ -1,4 +1,9 @@
-"""Compare the shim with the real Celery."""
+"""Compare what canvases do on the shim with what they do on the real Celery.
+
+python -m tests.differential --examples 2000 --seed 7    random canvases, on Redis and SQLite
+python -m tests.differential --canvas '{"is": "task", "of": "fail", "tag": 1}'
+python -m tests.differential --record 300                what Celery does, for test_recorded.py
+"""
 
 from __future__ import annotations
 
@@ -7,59 +12,70 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests import services
 
+from . import oracle, recorded
 from .canvases import Canvas
 from .generating import generated
-from .intended import explained
+from .intended import DIFFERENCES, explained
 from .observed import Outcome
 from .program import SLOTS
 from .shrinking import smallest
 from .sides import Side, celery, shim
 
+STORES = ("redis", "sqlite")
+Compared = tuple[Canvas, Outcome, dict[str, Outcome]]
+
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--examples", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--store", action="append", choices=["redis", "sqlite"])
-    parser.add_argument("--python", type=Path, required=True)
-    parser.add_argument("--shrink", type=int, default=10, help="differences that are made smaller")
-    parser.add_argument("--canvas", help="JSON")
+    parser.add_argument("--store", action="append", choices=STORES, help="default: both")
+    parser.add_argument("--shrink", type=int, default=5, help="differences that are made smaller")
+    parser.add_argument("--canvas", action="append", type=json.loads, help="JSON, see canvases.py")
+    parser.add_argument("--record", type=int, metavar="N", help="write recorded.jsonl anew")
+    parser.add_argument("--python", type=Path, help="one that has Celery; else one is made")
     return parser.parse_args(arguments)
 
 
 class Comparison:
+    """Runs canvases on all sides. ``seconds`` says how long that took, ``names`` what differed
+    and is meant to."""
+
     def __init__(self, theirs: Side, ours: dict[str, Side]) -> None:
         self.theirs, self.ours = theirs, ours
-        self.seconds: dict[str, float] = {}
+        self.seconds: Counter[str] = Counter()
+        self.names: Counter[str] = Counter()
 
-    def run(
-        self, canvases: Sequence[Canvas]
-    ) -> Iterator[tuple[Canvas, Outcome, dict[str, Outcome]]]:
+    def run(self, canvases: Sequence[Canvas]) -> Iterator[Compared]:
         for start in range(0, len(canvases), SLOTS):
             batch = canvases[start : start + SLOTS]
-            theirs = self.timed("celery", self.theirs, batch)
-            ours = {name: self.timed(name, side, batch) for name, side in self.ours.items()}
+            theirs = self._timed("celery", self.theirs, batch)
+            ours = {name: self._timed(name, side, batch) for name, side in self.ours.items()}
             for number, canvas in enumerate(batch):
                 yield canvas, theirs[number], {name: each[number] for name, each in ours.items()}
 
-    def timed(self, name: str, side: Side, batch: Sequence[Canvas]) -> list[Outcome]:
+    def _timed(self, name: str, side: Side, batch: Sequence[Canvas]) -> list[Outcome]:
         started = time.monotonic()
-        found: list[Outcome] = json.loads(json.dumps(side.run(batch), default=repr))
-        self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - started
+        found = side.run(batch)
+        self.seconds[name] += int(1000 * (time.monotonic() - started))
         return found
 
     def differs(self, canvases: Sequence[Canvas]) -> list[bool]:
-        return [wrong(*each) for each in self.run(canvases)]
+        return [self.is_wrong(*each) for each in self.run(canvases)]
 
-
-def wrong(canvas: Canvas, theirs: Outcome, ours: dict[str, Outcome]) -> bool:
-    return any(each != theirs and explained(canvas, theirs, each) is None for each in ours.values())
+    def is_wrong(self, canvas: Canvas, theirs: Outcome, ours: dict[str, Outcome]) -> bool:
+        """Whether there is a difference that is not meant to be."""
+        names = [explained(canvas, theirs, each) for each in ours.values()]
+        self.names.update({name for found in names for name in found or ()})
+        return None in names
 
 
 def show(canvas: Canvas, theirs: Outcome, ours: dict[str, Outcome]) -> None:
@@ -69,47 +85,58 @@ def show(canvas: Canvas, theirs: Outcome, ours: dict[str, Outcome]) -> None:
             if theirs.get(key) != each.get(key):
                 print(f"  celery {key}: {json.dumps(theirs.get(key), ensure_ascii=False)}")
                 print(f"  {name:6} {key}: {json.dumps(each.get(key), ensure_ascii=False)}")
+        print(f"  {name:6} meant to be: {explained(canvas, theirs, each)}", flush=True)
+
+
+def compare(comparison: Comparison, canvases: Sequence[Canvas], shrink: int) -> int:
+    """Exit status."""
+    found = [each for each in comparison.run(canvases) if comparison.is_wrong(*each)]
+    seconds = ", ".join(f"{name} {ms / 1000:.0f} s" for name, ms in comparison.seconds.items())
+    print(f"{len(canvases)} canvases ({seconds}), {len(found)} unexplained differences")
+    for name, count in comparison.names.most_common():
+        print(f"{count:6} {name}")
+    found.sort(key=lambda each: len(json.dumps(each[0])))
+    for number, each in enumerate(found):
+        small = smallest(each[0], comparison.differs) if number < shrink else None
+        show(*(each if small is None else next(iter(comparison.run([small])))))
+    return 1 if found else 0
+
+
+def record(theirs: Side, count: int, seed: int) -> None:
+    """The examples of all differences, and random canvases that are not too long."""
+    random = [
+        each for each in generated(4 * count, seed) if len(json.dumps(each)) < recorded.LONGEST
+    ]
+    examples = [difference.example for difference in DIFFERENCES]
+    canvases = examples + random[:: max(1, len(random) // count)][: count - len(examples)]
+    batches = [canvases[start : start + SLOTS] for start in range(0, len(canvases), SLOTS)]
+    outcomes = [outcome for batch in batches for outcome in theirs.run(batch)]
+    recorded.save(list(zip(canvases, outcomes, strict=True)))
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="differential-")))
-        ours: dict[str, Side] = {}
-        for store in options.store or ["redis", "sqlite"]:
-            if store == "redis":
-                broker = backend = stack.enter_context(services.Redis()).url
-            else:
-                broker, backend = f"sqlite:///{folder}/jobs.db", "rpc://"
-            (folder / store).mkdir()
-            ours[store] = stack.enter_context(shim(broker, backend, folder / store))
-        comparison = Comparison(stack.enter_context(celery(options.python, folder)), ours)
-        if options.canvas:
-            canvases = [json.loads(line) for line in options.canvas.splitlines() if line.strip()]
-            for each in comparison.run(canvases):
-                show(*each)
-                print(
-                    "  explained by", [explained(each[0], each[1], one) for one in each[2].values()]
-                )
+        theirs = stack.enter_context(celery(options.python or oracle.python(), folder))
+        if options.record:
+            record(theirs, options.record, options.seed)
             return 0
-        found = [
-            each
-            for each in comparison.run(generated(options.examples, options.seed))
-            if wrong(*each)
-        ]
-        print(f"{len(found)} differ of {options.examples}: {comparison.seconds}", flush=True)
-        for each in found:
-            print("#", json.dumps(each[0]))
-        sys.stdout.flush()
-        seen = set()
-        for canvas, *_ in found[:: max(1, len(found) // options.shrink)]:
-            small = smallest(canvas, comparison.differs)
-            if json.dumps(small) not in seen:
-                seen.add(json.dumps(small))
-                for each in comparison.run([small]):
-                    show(*each)
-                sys.stdout.flush()
-    return 1 if found else 0
+        ours: dict[str, Side] = {}
+        for store in options.store or STORES:
+            if store == "redis":
+                url = stack.enter_context(services.Redis()).url
+                urls = (url, url)
+            else:
+                urls = (f"sqlite:///{folder}/jobs.db", "rpc://")
+            (folder / store).mkdir()
+            ours[store] = stack.enter_context(shim(*urls, folder / store))
+        comparison = Comparison(theirs, ours)
+        if options.canvas:
+            for each in comparison.run(options.canvas):
+                show(*each)
+            return 0
+        return compare(comparison, generated(options.examples, options.seed), options.shrink)
 
 
 if __name__ == "__main__":

@@ -33,14 +33,22 @@ class Difference:
 
 def explained(canvas: Canvas, theirs: Outcome, ours: Outcome) -> list[str] | None:
     """The names of the differences that are meant to be; ``None`` if there is another one."""
-    names: list[str] = []
-    for difference in DIFFERENCES:
-        if theirs == ours:
-            break
-        if difference.applies(canvas):
-            names.append(difference.name)
-            theirs, ours = difference.leave_out(theirs, ours)
-    return names if theirs == ours else None
+    if theirs == ours:
+        return []
+    needed = [each for each in DIFFERENCES if each.applies(canvas)]
+    if not _same_without(needed, theirs, ours):
+        return None
+    for difference in tuple(reversed(needed)):
+        fewer = [each for each in needed if each is not difference]
+        if _same_without(fewer, theirs, ours):
+            needed = fewer
+    return [each.name for each in needed]
+
+
+def _same_without(differences: list[Difference], theirs: Outcome, ours: Outcome) -> bool:
+    for difference in differences:
+        theirs, ours = difference.leave_out(theirs, ours)
+    return theirs == ours
 
 
 # -- reading canvases ----------------------------------------------------------------------------
@@ -63,15 +71,17 @@ def members(canvas: Canvas) -> list[Canvas]:
 def is_nothing(canvas: Canvas) -> bool:
     """Whether no task is in it."""
     if canvas["is"] == "chunks":
-        return not canvas["items"]
-    return canvas["is"] in ("chain", "or", "group") and all(map(is_nothing, canvas["of"]))
+        return not len(canvas["items"])
+    kind: str = canvas["is"]
+    return kind in ("chain", "or", "group") and all(map(is_nothing, canvas["of"]))
 
 
 def is_group(canvas: Canvas) -> bool:
     """Whether it is a group, or ends as one."""
     if canvas["is"] in ("chain", "or") and canvas["of"]:
         return is_group(canvas["of"][-1])
-    return canvas["is"] in ("group", "chunks")
+    kind: str = canvas["is"]
+    return kind in ("group", "chunks")
 
 
 def fails(canvas: Canvas) -> bool:
@@ -79,7 +89,8 @@ def fails(canvas: Canvas) -> bool:
 
 
 def fail_several(canvas: Canvas) -> bool:
-    return sum(each["is"] == "task" and each["of"] in FAILING for each in within(canvas)) > 1
+    failing = [each for each in within(canvas) if each["is"] == "task" and each["of"] in FAILING]
+    return len(failing) > 1
 
 
 # -- what is left out ----------------------------------------------------------------------------
@@ -228,7 +239,8 @@ def is_chord(canvas: Canvas) -> bool:
     """Whether there is a group in it that something waits for."""
     if canvas["is"] in ("chain", "or"):
         return any(is_group(member) or is_chord(member) for member in canvas["of"])
-    return canvas["is"] == "chord"
+    kind: str = canvas["is"]
+    return kind == "chord"
 
 
 def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
@@ -266,38 +278,10 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
 
 DIFFERENCES = [
     Difference(
-        "a link of an empty group",
-        {"is": "group", "of": [], "links": [_keep(1)]},
-        _link_of_nothing,
-        everything,
-    ),
-    Difference(
-        "links of a chain that is all of another one",
-        {"is": "chain", "of": [{"is": "chain", "of": [_fail(1)], "errbacks": ["new"]}]},
-        _links_of_lone_chain,
-        everything,
-    ),
-    Difference(
-        "groups from a generator that are in groups",
-        {
-            "is": "chord",
-            "of": [],
-            "body": {"is": "group", "of": [{"is": "group", "of": [_keep(1)]}], "lazy": True},
-        },
-        _lazy_group_of_groups,
-        everything,
-    ),
-    Difference(
         "stamps that are keywords reach the body of a chord",
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
         stamps,
-    ),
-    Difference(
-        "nothing in a header from a generator",
-        {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
-        _lazy_header_with_nothing,
-        never_ends,
     ),
     Difference(
         "the parents of what is behind an empty header",
@@ -338,12 +322,6 @@ DIFFERENCES = [
         callbacks_behind,
     ),
     Difference(
-        "a body without a task",
-        {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
-        _body_of_nothing,
-        everything,
-    ),
-    Difference(
         "groups in groups keep their order",
         {"is": "chord", "of": [{"is": "group", "of": [_keep(1), _keep(2)]}], "body": _keep(3)},
         _group_in_header,
@@ -360,5 +338,39 @@ DIFFERENCES = [
         {"is": "group", "of": [_fail(1), _fail(2)]},
         fail_several,
         which_error,
+    ),
+    Difference(
+        "a link of an empty group",
+        {"is": "group", "of": [], "links": [_keep(1)]},
+        _link_of_nothing,
+        everything,
+    ),
+    Difference(
+        "links of a chain that is all of another one",
+        {"is": "chain", "of": [{"is": "chain", "of": [_fail(1)], "errbacks": ["new"]}]},
+        _links_of_lone_chain,
+        everything,
+    ),
+    Difference(
+        "groups from a generator that are in groups",
+        {
+            "is": "chord",
+            "of": [],
+            "body": {"is": "group", "of": [{"is": "group", "of": [_keep(1)]}], "lazy": True},
+        },
+        _lazy_group_of_groups,
+        everything,
+    ),
+    Difference(
+        "nothing in a header from a generator",
+        {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
+        _lazy_header_with_nothing,
+        never_ends,
+    ),
+    Difference(
+        "a body without a task",
+        {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
+        _body_of_nothing,
+        everything,
     ),
 ]

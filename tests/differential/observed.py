@@ -31,10 +31,12 @@ def run_batch(
     for line in log.read_text().splitlines():
         run = json.loads(line)
         ran[run["slot"]].append(run)
-    return [
+    outcomes = [
         {"error": _text(result, {})} if failed else _outcome(result, ran[slot])
         for slot, (result, failed) in enumerate(applied)
     ]
+    found: list[Outcome] = json.loads(json.dumps(outcomes, default=repr))
+    return found
 
 
 def _applied(app: Any, slot: int, canvas: Canvas) -> tuple[Any, bool]:

@@ -6,6 +6,7 @@ A worker takes the tasks in another process; Celery's queues in Redis are empty 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -31,14 +32,14 @@ def work(client: Any) -> None:
 
 
 def main() -> None:
-    from .program import LOG, app, os
+    from .program import LOG, app  # the app that the environment tells of
 
     client = redis.Redis.from_url(app.conf.broker_url)
     log = Path(os.environ[LOG])
     for line in sys.stdin:
         outcomes = run_batch(app, json.loads(line), log, lambda: work(client))
         client.ltrim("celery", 1, 0)
-        print(json.dumps(outcomes, default=repr), flush=True)
+        print(json.dumps(outcomes), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from typing import Any
 
 from .canvases import Canvas
 from .generating import numbered
-from .program import SLOTS
 
 Differs = Callable[[Sequence[Canvas]], list[bool]]
+
+MOST = 50
+"""Canvases that are tried at a time."""
 
 MORE = ("args", "kwargs", "immutable", "links", "errbacks", "stamp", "json", "lazy", "given")
 CANVASES = ("of", "links", "body", "tag")
@@ -19,7 +21,7 @@ CANVASES = ("of", "links", "body", "tag")
 def smallest(canvas: Canvas, differs: Differs) -> Canvas:
     """The smallest that is found to differ still; ``differs`` is asked of many at a time."""
     while True:
-        smaller = sorted(unique(reductions(canvas)), key=size)[:SLOTS]
+        smaller = sorted(unique(reductions(canvas)), key=size)[:MOST]
         found = [each for each, wrong in zip(smaller, differs(smaller), strict=True) if wrong]
         if not found:
             return canvas

@@ -64,7 +64,7 @@ class Celery:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the process of the real Celery has ended (see above)")
+            raise SystemExit(f"the real Celery has ended, with status {self._process.wait()}")
         outcomes: list[Outcome] = json.loads(line)
         return outcomes
 
@@ -82,17 +82,23 @@ def celery(python: Path, folder: Path) -> Iterator[Celery]:
         worker = [str(python), "-m", "celery", "-q", "-A", "tests.differential.program", "worker"]
         worker += ["-P", "solo", "-l", "CRITICAL"]
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        stack.enter_context(running(worker, environment, stdout=subprocess.DEVNULL))
+        stack.enter_context(running(worker, environment))
         serve = [str(python), "-m", "tests.differential.serve"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        yield Celery(stack.enter_context(running(serve, environment, **pipes)))
+        yield Celery(stack.enter_context(running(serve, environment)))
 
 
 @contextlib.contextmanager
-def running(
-    command: list[str], environment: dict[str, str], **pipes: int
-) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, cwd=TOP, env=environment, text=True, **pipes)
+def running(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is ended afterwards."""
+    process = subprocess.Popen(
+        command,
+        cwd=TOP,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         yield process
     finally:

@@ -193,3 +193,9 @@ def test_of_a_group_from_a_generator_in_a_chain_two_tasks_are_taken(add: Any) ->
 
     chain(group(tasks()), add.s(9))
     assert taken == [0, 1]
+
+
+def test_nothing_in_chains_is_an_empty_group_or_none(add: Any) -> None:
+    nothing = chain(_chain(group([])))
+    assert nothing.apply_async().results == []
+    assert chain(_chain([_chain([])])).apply_async() is None

@@ -164,9 +164,12 @@ class _chain(Signature):  # noqa: N801  # Celery's name
     _freeze = freeze
 
     def _freeze_nothing(self, _id: str | None) -> Any:
-        """Of groups without tasks, the result of one."""
-        groups = [each for each in self.tasks if isinstance(each, self.TYPES["group"])]
-        return groups[0].freeze(_id) if groups else None
+        """Of groups without tasks, in chains or not, the result of one."""
+        for each in self.tasks:
+            nothing = maybe_signature(each, self._app).freeze(_id)
+            if nothing is not None:
+                return nothing
+        return None
 
     @staticmethod
     def _apart(steps: list[Any]) -> list[Any]:
