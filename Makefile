@@ -37,6 +37,9 @@ compat: env servers ## other people's test suites on the shim and on the real Ce
 compat-ci: env servers ## the part of them that CI runs, on the shim alone
 	@cd compat-suite && ../$(BIN)/python -m compat ci $(ARGS)
 
+differential: env servers ## random canvases on the real Celery and on the shim: what differs
+	@$(BIN)/python -m tests.differential --examples 2000 $(ARGS)
+
 lint: env ## ruff: rules and formatting
 	$(call step,ruff check,$(BIN)/ruff check --quiet .,ruff found problems (make format mends some))
 	$(call step,ruff format,$(BIN)/ruff format --check .,a file is not formatted (make format mends it))

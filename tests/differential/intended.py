@@ -7,6 +7,7 @@ comparison: everything else still has to be the same.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from .observed import Outcome
 Pair = tuple[Outcome, Outcome]
 
 SEVERAL = ("chain", "or", "group", "chord")
+CHORD_ERROR = re.compile(r"ChordError: (Join error: |Dependency <\S*> raised )")
 CALLBACKS = ("note", "told")
 FAILING = ("fail", "trouble", "stubborn")
 
@@ -192,10 +194,35 @@ def _without_stamps(outcome: Outcome) -> Outcome:
 
 
 def which_error(theirs: Outcome, ours: Outcome) -> Pair:
-    """Several tasks fail: which of their errors is told first."""
-    if "error" in (theirs.get("get") or {}) and "error" in (ours.get("get") or {}):
-        return {**theirs, "get": "an error"}, {**ours, "get": "an error"}
-    return theirs, ours
+    """Several tasks fail: which of their errors is told."""
+    return _without_errors(theirs), _without_errors(ours)
+
+
+def _without_errors(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: "an error" if key == "error" else _without_errors(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_errors(each) for each in value]
+    if isinstance(value, str) and value.startswith('["told"'):
+        name, (failed, _, *own) = json.loads(value)[:2]
+        return json.dumps([name, failed, own])
+    return value
+
+
+def wording(theirs: Outcome, ours: Outcome) -> Pair:
+    """Of a `ChordError`, what it says beside the error of the task."""
+    return _reworded(theirs), _reworded(ours)
+
+
+def _reworded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _reworded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_reworded(each) for each in value]
+    return CHORD_ERROR.sub("", value) if isinstance(value, str) else value
 
 
 # -- the differences -----------------------------------------------------------------------------
@@ -226,12 +253,14 @@ def _body_of_nothing(canvas: Canvas) -> bool:
     return any(each["is"] == "chord" and is_nothing(each["body"]) for each in within(canvas))
 
 
-def _failing_chord_in_header(canvas: Canvas) -> bool:
-    return any(
-        is_chord(member) and fails(member)
-        for each in within(canvas)
-        if is_chord(each)
-        for member in members(each)
+def _failing_chord(canvas: Canvas) -> bool:
+    return fails(canvas) and any(map(is_chord, within(canvas)))
+
+
+def _failing_chord_of_groups(canvas: Canvas) -> bool:
+    """Whether a header has a chord in it that ends as a group."""
+    return fails(canvas) and any(
+        each["is"] == "chord" and is_group(each["body"]) for each in within(canvas)
     )
 
 
@@ -259,7 +288,10 @@ def _lazy_header_with_nothing(canvas: Canvas) -> bool:
 
 
 def _link_of_nothing(canvas: Canvas) -> bool:
-    return any(is_nothing(each) and "links" in each for each in within(canvas))
+    return any(
+        is_nothing(each) and ("links" in each or "errbacks" in each or each["is"] == "chain")
+        for each in within(canvas)
+    )
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:
@@ -276,7 +308,22 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
     return any(each.get("lazy") and any(map(is_group, each["of"])) for each in within(canvas))
 
 
+def _given_to_a_lone_group(canvas: Canvas) -> bool:
+    return (
+        "given" in canvas
+        and canvas["is"] == "chain"
+        and len(canvas["of"]) == 1
+        and is_group(canvas["of"][0])
+    )
+
+
 DIFFERENCES = [
+    Difference(
+        "nothing in a header from a generator",
+        {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
+        _lazy_header_with_nothing,
+        never_ends,
+    ),
     Difference(
         "stamps that are keywords reach the body of a chord",
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
@@ -312,13 +359,13 @@ DIFFERENCES = [
         callbacks,
     ),
     Difference(
-        "a chord that fails in the header of another one",
+        "callbacks of what a failed chord keeps from running",
         {
             "is": "chord",
             "of": [{"is": "chord", "of": [_fail(1)], "body": _keep(2)}],
             "body": {**_keep(3), "errbacks": ["old"]},
         },
-        _failing_chord_in_header,
+        _failing_chord,
         callbacks_behind,
     ),
     Difference(
@@ -334,13 +381,30 @@ DIFFERENCES = [
         never_ran,
     ),
     Difference(
+        "how a failed chord with a group as body is worded",
+        {
+            "is": "chord",
+            "of": [
+                _fail(1),
+                {
+                    "is": "chord",
+                    "of": [_keep(2)],
+                    "body": {"is": "group", "of": [_keep(3), _keep(4)]},
+                },
+            ],
+            "body": _keep(5),
+        },
+        _failing_chord_of_groups,
+        wording,
+    ),
+    Difference(
         "which of several errors is raised",
         {"is": "group", "of": [_fail(1), _fail(2)]},
         fail_several,
         which_error,
     ),
     Difference(
-        "a link of an empty group",
+        "links of nothing, and nothing in a group",
         {"is": "group", "of": [], "links": [_keep(1)]},
         _link_of_nothing,
         everything,
@@ -362,15 +426,19 @@ DIFFERENCES = [
         everything,
     ),
     Difference(
-        "nothing in a header from a generator",
-        {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
-        _lazy_header_with_nothing,
-        never_ends,
-    ),
-    Difference(
         "a body without a task",
         {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
         _body_of_nothing,
+        everything,
+    ),
+    Difference(
+        "arguments of a chain that is one group",
+        {
+            "is": "chain",
+            "of": [{"is": "group", "of": [_keep(1), _keep(2)]}],
+            "given": ["p"],
+        },
+        _given_to_a_lone_group,
         everything,
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from .intended import DIFFERENCES, Difference, explained
 from .sides import Shim, shim
 
 SLICES = 4
+
+
+@pytest.fixture(autouse=True)
+def without_logs() -> Iterator[None]:
+    """Many tasks fail here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(params=["redis", "sqlite"])

@@ -202,6 +202,11 @@ class Graph:
         """Of the tasks that are not stored yet."""
         return [node.message for node in self.nodes[self._stored :] if node.kind == "task"]
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is nothing that is not stored yet."""
+        return self._stored == len(self.nodes)
+
     # -- growing -----------------------------------------------------------------------------
 
     def head(self, message: Message, links: Iterable[Signature], chain: Sequence[Any]) -> Message:
@@ -356,7 +361,7 @@ class Graph:
         end = self._group(header, source, above, given, adopt)
         behind = replace(more, args=(), kwargs={})
         behind_header = Source.of(end, source)
-        if source is not None and source.joins and not self._errbacks_on_header:
+        if _leaves(end) and source is not None and source.joins and not self._errbacks_on_header:
             # Nobody has called back for the group above: its error is the body's affair.
             behind_header = replace(behind_header, before=source.before)
         found = self.grow(body, behind_header, place, behind)
@@ -523,7 +528,7 @@ def submit(app: Any, graph: Graph, *, unfinished: bool = False) -> None:
     Raises `kombu.exceptions.EncodeError`, `kombu.exceptions.OperationalError`,
     `taskmq.MessageTooLarge`; nothing was stored then.
     """
-    if not graph.nodes:
+    if graph.is_stored:
         return
     with translated():
         engine = engine_for(app)

@@ -213,3 +213,15 @@ def test_an_error_callback_that_is_a_method_gets_the_id(app: Any, t: Any, work: 
     result = t.fail.s().on_error(bound.s("mine")).apply_async()
     work()
     assert ("bound", result.id, "mine") in t.ran
+
+
+@pytest.mark.parametrize("before", ["chord", "task"])
+def test_behind_an_empty_header_nothing_runs_if_what_is_before_failed(
+    t: Any, work: Work, before: str
+) -> None:
+    behind = chord([], t.note.s())
+    canvas = chord([t.fail.s()], behind) if before == "chord" else t.fail.s() | behind
+    result = canvas.apply_async()
+    work()
+    assert result.failed()
+    assert not any(name == "note" for name, *_ in t.ran)

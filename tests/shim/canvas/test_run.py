@@ -242,3 +242,13 @@ def batches(app: Any) -> list[Any]:
 def test_a_header_may_be_of_tasks_themselves(t: Any, value: Value) -> None:
     nested = chord([t.total, t.total], t.total.s())
     assert value(chord([t.same.s(1), t.same.s(2)], nested).delay()) == 6
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_tasks_of_a_slow_generator_run_once(
+    t: Any, value: Value, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr("taskmq_celery.graph.SLOW", -1.0)  # every generator takes longer
+    result = group(t.note.s(number) for number in range(count)).apply_async()
+    assert value(result) == list(range(count))
+    assert len(t.ran) == count
