@@ -399,7 +399,7 @@ DIFFERENCES = [
     ),
     Difference(
         "which of several errors is raised",
-        {"is": "group", "of": [_fail(1), _fail(2)]},
+        {"is": "chord", "of": [{"is": "group", "of": [_fail(1), _fail(2)]}], "body": _keep(3)},
         fail_several,
         which_error,
     ),

@@ -14,6 +14,8 @@ from . import recorded
 from .intended import DIFFERENCES, Difference, explained
 from .sides import Shim, shim
 
+pytestmark = pytest.mark.filterwarnings("ignore:task_allow_error_cb_on_chord_header=False")
+
 SLICES = 4
 
 
