@@ -289,7 +289,10 @@ def _lazy_header_with_nothing(canvas: Canvas) -> bool:
 
 def _link_of_nothing(canvas: Canvas) -> bool:
     return any(
-        is_nothing(each) and ("links" in each or "errbacks" in each or each["is"] == "chain")
+        is_nothing(each) and ("links" in each or "errbacks" in each) for each in within(canvas)
+    ) or any(
+        each["is"] == "group"
+        and any(member["is"] == "chain" and is_nothing(member) for member in each["of"])
         for each in within(canvas)
     )
 
