@@ -18,7 +18,7 @@ __all__ = ["RULE"]
 class GoneNames(PythonRule):
     id = "TMQ022"
     title = "imports that Celery 5 has no successor for are marked"
-    words = tuple(sorted({each.rpartition(".")[2] for each in GONE}))
+    words = tuple(sorted({each.partition(".")[0] for each in GONE}))
     strict_words = True
     page = Page(
         why="These modules and classes went with Celery 4 or 5 and have no drop-in successor. The "

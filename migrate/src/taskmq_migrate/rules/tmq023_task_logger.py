@@ -16,7 +16,7 @@ __all__ = ["RULE"]
 class TaskLogger(PythonRule):
     id = "TMQ023"
     title = "get_logger() of a task becomes get_task_logger(__name__)"
-    words = ("get_logger",)
+    words = ("celery",)
     strict_words = True
     page = Page(
         why="Task.get_logger went with Celery 4. get_task_logger gives a logger that Celery's "
