@@ -113,8 +113,12 @@ class Program:
 
     def beat(self, *options: str, **environment: str) -> WorkerProcess:
         """Start ``celery beat -l INFO``."""
-        command = ["-A", "proj", "beat", "-l", "INFO", *options]
-        started = WorkerProcess(self, command, {**self.environment, **environment})
+        return self.start("beat", "-l", "INFO", *options, **environment)
+
+    def start(self, *command: str, **environment: str) -> WorkerProcess:
+        """Start a command that goes on until it is stopped."""
+        everything = {**self.environment, **environment}
+        started = WorkerProcess(self, ["-A", "proj", *command], everything)
         self._workers.append(started)
         return started
 

@@ -21,6 +21,7 @@ from celery.app.lookup import find_app
 from celery.bin.base import CeleryCommand, CLIContext, option
 from celery.bin.beat import beat
 from celery.bin.call import call
+from celery.bin.events import events
 from celery.bin.result import result
 from celery.bin.types import ParamType
 from celery.bin.worker import worker
@@ -33,7 +34,7 @@ from taskmq_celery.problems import explain
 __all__ = ["celery", "main"]
 
 NOT_YET = {
-    *("amqp", "control", "events", "graph", "inspect", "list", "logtool", "migrate"),
+    *("amqp", "control", "graph", "inspect", "list", "logtool", "migrate"),
     *("multi", "purge", "report", "shell", "status", "upgrade"),
 }
 """Celery's commands that this version does not have."""
@@ -236,6 +237,7 @@ def _add_user_options(app: Any) -> None:
 
 celery.add_command(beat)
 celery.add_command(call)
+celery.add_command(events)
 celery.add_command(result)
 celery.add_command(worker)
 
