@@ -54,8 +54,8 @@ def show_plan(console: Console, items: Sequence[Item], jobs: int) -> None:
     alone = sum(item.seconds for item in items)
     console.print(
         f"[bold]{len(items)} runs in about {end / 60:.0f} min[/bold] with {jobs} processes beside "
-        f"each other, {alone / 60:.0f} min one after the other; durations as recorded, on a "
-        "machine that does nothing else",
+        f"each other, {alone / 60:.0f} min one after the other; by the durations of the runs "
+        "before, which are longer where the machine was busy then",
         highlight=False,
     )
 
