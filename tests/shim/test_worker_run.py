@@ -133,7 +133,10 @@ def test_quiet_and_little_logging(program: Any) -> None:
         print(json.dumps(add.delay(1, 2).get(timeout=15)))
     """)
     assert worker.stop() == 0
-    assert [line for line in worker.lines if line] == ["worker: Warm shutdown (MainProcess)"]
+    # Of root it is said that it is root; what Python shows of that is two lines.
+    said = [line for line in worker.lines if line and "SecurityWarning" not in line]
+    said = [line for line in said if "check_privileges(" not in line]
+    assert said == ["worker: Warm shutdown (MainProcess)"]
 
 
 def test_a_log_file_takes_the_log(program: Any, tmp_path: Path) -> None:
@@ -164,12 +167,12 @@ def test_pools_that_are_not_there_yet_are_said_to_be_threads(program: Any) -> No
 
 
 def test_options_without_meaning_are_named(program: Any) -> None:
-    ignored = ["-E", "--max-tasks-per-child=5", "--time-limit=5", "--autoscale=4,1"]
+    ignored = ["--max-tasks-per-child=5", "--time-limit=5", "--autoscale=4,1"]
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "-O", "fair"]
-    worker = program.ready_worker("-P", "threads", *ignored, *quiet)
+    worker = program.ready_worker("-P", "threads", "-E", *ignored, *quiet)
     assert worker.stop() == 0
     named = set(re.findall(r"Option --(\S+):", worker.output))
-    assert named == {"task-events", "max-tasks-per-child", "time-limit", "autoscale"}
+    assert named == {"max-tasks-per-child", "time-limit", "autoscale"}
     assert ".> task events: ON" in worker.output
 
 
