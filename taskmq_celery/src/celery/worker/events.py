@@ -268,12 +268,10 @@ class _WorkerHeart(Heart):
     def __init__(self, controller: Any, dispatcher: WorkerDispatcher, interval: Any) -> None:
         super().__init__(dispatcher.outbox, dispatcher, interval)
         self._controller = controller
-        self._processed = 0
 
     def counts(self) -> tuple[int, int]:
-        running, processed = self._controller.inspection.load()
-        self._processed = max(self._processed, processed)  # the engine's ends with its run
-        return running, self._processed
+        load: tuple[int, int] = self._controller.inspection.load()
+        return load
 
 
 def _text(exception: Any) -> str:

@@ -67,6 +67,7 @@ class Worker:
         self._hook = hook or WorkerHook()
         self._inbox = Inbox()
         self._session: Session | None = None  # the last one, if it left jobs running
+        self._processed = 0
         self._turnstile = threading.Lock()  # held while it runs
 
     # -- running -----------------------------------------------------------------------------
@@ -164,9 +165,10 @@ class Worker:
         return [] if session is None else session.running()
 
     def processed(self) -> int:
-        """How many jobs have run in it since it was started, however they ended. Like `running`."""
+        """How many jobs have run in it since it was started last, however they ended. Like
+        `running`, and after its end as well."""
         session = self._session
-        return 0 if session is None else session.fetcher.tally.processed
+        return self._processed if session is None else session.fetcher.tally.processed
 
     def children(self) -> tuple[int, ...]:
         """Ids of the processes that run its jobs, if those are not its own. Like `running`."""
@@ -221,6 +223,7 @@ class Worker:
             raise
         finally:
             self._inbox = Inbox()  # a stop was for this run, or comes in time for the next
+        self._processed = session.fetcher.tally.processed
         if not abandoned:
             self._session = None
         report = session.fetcher.tally.report(
