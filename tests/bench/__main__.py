@@ -23,6 +23,7 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 from . import memory
@@ -54,7 +55,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     out.add_argument("--markdown", type=Path, help="write a table there")
     out.add_argument("--plot", type=Path, help="draw a PNG and an SVG there; needs matplotlib")
     out.add_argument("--from", dest="earlier", type=Path, help="measure nothing; read that JSON")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.plot is not None and find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install matplotlib")
+    return options
 
 
 def _numbers(text: str) -> list[int]:
