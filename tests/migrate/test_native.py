@@ -200,6 +200,51 @@ def test_settings_after_a_condition_are_left_alone() -> None:
     assert markers(text) == ["100"]
 
 
+def test_settings_of_a_module_are_passed_by_name() -> None:
+    text = """
+        from celery import Celery
+
+        app = Celery("shop")
+        app.config_from_object("config")
+        """
+    config = """
+        import os
+
+        broker_url = os.environ["BROKER"]
+        task_ignore_result = True
+        enable_utc = True
+        """
+    converted = native(text, config=config)
+    assert "from config import broker_url, task_ignore_result\n" in converted
+    assert (
+        "app = App(Config(transport=broker_url, store_results=not task_ignore_result))\n"
+        in converted
+    )
+    assert native(text, unsafe=False, config=config) == textwrap.dedent(text).lstrip("\n")
+    lost = native(text, config=f"{config}task_routes = {{}}\n")
+    assert markers(lost) == ["100"]
+
+
+def test_periodic_tasks_that_are_added_by_a_receiver_are_marked() -> None:
+    text = native(
+        """
+        from celery import Celery
+
+        app = Celery("shop")
+
+
+        @app.on_after_configure.connect
+        def set_up(sender, **kwargs):
+            sender.add_periodic_task(10.0, check.s(), name="check")
+
+
+        @app.task
+        def check(): ...
+        """
+    )
+    assert markers(text) == ["161"]
+
+
 PROGRAM = """
 from celery import Celery, chain, chord
 from celery.exceptions import Reject

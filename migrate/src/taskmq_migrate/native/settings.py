@@ -5,11 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from taskmq_migrate.arguments import Parts, is_literal, number
+from taskmq_migrate.facts import ConfigSource
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["config_of"]
+__all__ = ["DJANGO", "config_by_name", "config_of", "names_of"]
+
+DJANGO = "django.conf.settings"
 
 RENAMED = {
     "broker_url": "transport",
@@ -138,3 +141,46 @@ def _json(name: str, value: cst.BaseExpression) -> dict[str, Parts]:
     raise Unclear(
         f"{name}: arguments and results are JSON; other types are taken by register_codec"
     )
+
+
+def names_of(file: PythonFile, source: ConfigSource) -> list[tuple[str, str]] | None:
+    """Full names of the settings that ``config_from_object`` loads, each with Celery's name.
+
+    None where they are not those of a module of this project, or of Django's with a namespace.
+    """
+    if source.how == "module":
+        module = file.facts.module(source.reference, source.path)
+        if module is None or source.namespace != "":
+            return None
+        names = [each for each in module.names if each.islower()]
+        return [(f"{source.reference}.{each}", each) for each in sorted(names)]
+    if source.how != "django" or not source.namespace or not file.facts.django_settings:
+        return None
+    prefix = f"{source.namespace}_"
+    found = {
+        name
+        for path in file.facts.django_settings
+        for name in file.facts.modules[path].names
+        if name.startswith(prefix)
+    }
+    return [(f"{DJANGO}.{each}", each.removeprefix(prefix).lower()) for each in sorted(found)]
+
+
+def config_by_name(name: str) -> tuple[str, str] | None:
+    """Argument of ``Config`` and the form of its value for a setting whose value is not seen.
+
+    None if there is nothing to say. Raises `Unclear` for a setting that is lost otherwise.
+    """
+    forms = {
+        "task_ignore_result": ("store_results", "not {}"),
+        "worker_max_memory_per_child": ("max_memory_per_child", "{} * 1024"),
+    }
+    if name in forms:
+        return forms[name]
+    if name in RENAMED and name != "worker_pool":
+        return RENAMED[name], "{}"
+    if name in WHY_NOT and name != "beat_schedule":
+        raise Unclear(f"{name}: {WHY_NOT[name]}")
+    if name == "worker_pool":
+        raise Unclear("worker_pool: pools are processes, threads, asyncio and solo")
+    return None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
-from taskmq_migrate.model import Edit, Example, Page, Safety, Site, Span, Target
+from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Span, Target
 from taskmq_migrate.names import literal_text
-from taskmq_migrate.native.settings import config_of
+from taskmq_migrate.native.settings import DJANGO, config_by_name, config_of, names_of
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
@@ -19,6 +19,7 @@ __all__ = ["RULE"]
 
 PARAMETERS = ("main", "loader", "backend", "amqp", "events", "log", "control", "set_as_current")
 INCLUDE = ("include", "imports")
+NOT_READ = "settings are arguments of Config: App(Config(transport=…)); what"
 
 
 @dataclass
@@ -28,26 +29,25 @@ class _App:
     config: dict[str, Parts] = field(default_factory=dict)
     include: list[Parts] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    imports: list[NewImport] = field(default_factory=list)
     guessed: bool = False
+    """Whether something was taken for what it usually is, without seeing it."""
 
 
 class MakeApp(PythonRule):
     id = "TMQ100"
     title = "Celery(...) and its settings become App(Config(...))"
     targets = frozenset({Target.NATIVE})
-    words = ("elery",)
+    words = ("elery", "CELERY_", "broker_url")
     page = Page(
         why="An app of the engine is made with its settings; nothing is assigned to it later. "
-        "Settings that say "
-        "what the engine does anyway go: results are in the store, arguments are JSON, "
-        "acknowledgement is late.",
+        "Settings that say what the engine does anyway go: results are in the store, arguments are "
+        "JSON, acknowledgement is late.",
         risk="The broker has to be one of the engine's stores; RabbitMQ needs a store beside it. "
-        "What comes from "
-        "config_from_object is not read: that line is marked, and the settings it loads are to be "
-        "passed to Config. "
-        "autodiscover_tasks() without names becomes the modules with tasks that were found in "
-        "this repository, "
-        "with --unsafe: those of installed packages are to be added.",
+        "Settings of Django, or of a module of the project, that config_from_object loads are "
+        "passed by their names, with --unsafe: their values are not seen. Otherwise that line is "
+        "marked. autodiscover_tasks() without names becomes the modules with tasks that were found "
+        "in this repository, with --unsafe: those of installed packages are to be added.",
         examples=(
             Example(
                 "app.py",
@@ -65,13 +65,34 @@ class MakeApp(PythonRule):
                 "late.py",
                 before="from celery import Celery\n\n"
                 'app = Celery("shop")\n'
-                'app.config_from_object("shop.celeryconfig")\n',
+                'app.config_from_object(load("shop"))\n',
                 after="from celery import Celery\n\n"
                 "# TODO(taskmq-migrate TMQ100): settings are arguments of Config: "
                 "App(Config(transport=…)); "
                 "what config_from_object loads is not read\n"
                 'app = Celery("shop")\n'
-                'app.config_from_object("shop.celeryconfig")\n',
+                'app.config_from_object(load("shop"))\n',
+            ),
+            Example(
+                "shop/celery.py",
+                before="import os\n\nfrom celery import Celery\n\n"
+                'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\n'
+                'app = Celery("shop")\n'
+                'app.config_from_object("django.conf:settings", namespace="CELERY")\n'
+                "app.autodiscover_tasks()\n",
+                after="import os\n\nfrom django.conf import settings\n"
+                "from taskmq import App, Config\n\n"
+                'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\n'
+                "app = App(Config(transport=settings.CELERY_BROKER_URL, "
+                "timezone=settings.CELERY_TIMEZONE), "
+                'include=["orders.tasks"])\n',
+                others={
+                    "shop/__init__.py": "",
+                    "shop/settings.py": 'CELERY_BROKER_URL = "redis://db:6379/0"\n'
+                    'CELERY_TASK_SERIALIZER = "json"\nCELERY_TIMEZONE = "UTC"\n',
+                    "orders/tasks.py": "from celery import shared_task\n\n\n"
+                    "@shared_task\ndef pack(): ...\n",
+                },
             ),
         ),
     )
@@ -104,7 +125,7 @@ class MakeApp(PythonRule):
             "an app of the engine",
             edit,
             *app.edits,
-            imports=(*imports, *(more if app.config else ())),
+            imports=(*imports, *(more if app.config else ()), *app.imports),
             released=(call.func,),
             safety=Safety.UNSAFE if app.guessed else None,
         )
@@ -153,15 +174,35 @@ class MakeApp(PythonRule):
                 continue
             if node.attr.value == "conf":
                 self._conf(file, node, app)
-            elif node.attr.value in {"config_from_object", "config_from_envvar"}:
-                raise Unclear(
-                    "settings are arguments of Config: App(Config(transport=…)); what "
-                    f"{node.attr.value} loads is not read"
-                )
+            elif node.attr.value == "config_from_object":
+                self._loaded(file, node, app)
+            elif node.attr.value == "config_from_envvar":
+                raise Unclear(f"{NOT_READ} config_from_envvar loads is not read")
             elif node.attr.value == "autodiscover_tasks":
                 self._discover(file, node, app)
             elif node.attr.value == "set_default":
                 self._remove(file, file.parent(node), app)
+
+    def _loaded(self, file: PythonFile, node: cst.Attribute, app: _App) -> None:
+        """The settings of a module of this project, or of Django's, by their names there."""
+        sources = [each for each in file.facts.configuration if each.path == file.path]
+        found = names_of(file, sources[0]) if len(sources) == 1 else None
+        if found is None:
+            raise Unclear(f"{NOT_READ} config_from_object loads is not read")
+        for full, name in found:
+            config = config_by_name(name)
+            if name in INCLUDE or config is not None:
+                owner, _, last = full.rpartition(".")
+                django = owner == DJANGO
+                text, imports = file.import_as(DJANGO if django else full, node)
+                shown = f"{text}.{last}" if django else text
+                if name in INCLUDE:
+                    app.include.append((shown,))
+                elif config is not None:
+                    app.config[config[0]] = (config[1].format(shown),)
+                app.imports += imports
+        app.guessed = True
+        self._remove(file, file.parent(node), app)
 
     def _conf(self, file: PythonFile, conf: cst.Attribute, app: _App) -> None:
         around = file.parent(conf)

@@ -140,12 +140,12 @@ def _first(node: cst.BaseExpression | None, wanted: cst.Call) -> cst.BaseExpress
 
 
 def _is_option(file: PythonFile, node: cst.CSTNode) -> bool:
-    """Whether a call is one whose options TMQ120 looks at."""
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in {"apply_async", "signature", "subtask"}
-        and file.is_task(node.func.value)
+    """Whether a call is one whose options TMQ120 looks at, or TMQ161."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    name = node.func.attr.value
+    return name == "add_periodic_task" or (
+        name in {"apply_async", "signature", "subtask"} and file.is_task(node.func.value)
     )
 
 
