@@ -32,7 +32,8 @@ def find_rule(wanted: str) -> AnyRule:
     by_id = {each.id: each for each in all_rules()}
     found = by_id.get(wanted.upper())
     if found is None:
-        near = difflib.get_close_matches(wanted.upper(), by_id, 1, 0.4)
+        digits = wanted.upper().replace("O", "0")  # the letter, in place of a nought
+        near = difflib.get_close_matches(digits, by_id, 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else "`taskmq-migrate rules` lists them"
         raise Refused(f"there is no rule {wanted}: {hint}")
     return found
