@@ -117,9 +117,12 @@ def test_two_that_share_a_name_are_anonymous_and_warned(
 ) -> None:
     bench.neighbours.arrive()
     bench.heartbeat.register()
-    namesake = msgspec.structs.replace(bench.me, started_at=1.0)  # this process: it is alive
+    later = bench.app.clock.now() + 1
+    # This process, so it is alive.
+    namesake = msgspec.structs.replace(bench.me, started_at=1.0, heartbeat_at=later)
     bench.store.register(namesake)
     bench.neighbours._read()
+    bench.store.deregister("me")  # as if its next heartbeat came a second later
     bench.heartbeat.beat()
     (entry,) = bench.store.workers()
     assert entry.process is None

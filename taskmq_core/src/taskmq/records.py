@@ -228,6 +228,11 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
         mine = (self.id, self.started_at, self.pid, self.process)
         return mine == (other.id, other.started_at, other.pid, other.process)
 
+    def is_superseded_by(self, other: WorkerRecord) -> bool:
+        """Whether the other is of a later start and was written later: then this is the last word
+        of a predecessor, held up on its way."""
+        return other.started_at > self.started_at and other.heartbeat_at > self.heartbeat_at
+
 
 class Dropped(msgspec.Struct, frozen=True):
     """A job that ended in the store, without a settlement. ``reason`` is ``expired``, ``revoked``

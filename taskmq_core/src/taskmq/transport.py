@@ -482,7 +482,12 @@ class DeadLetters(Protocol):
 @runtime_checkable
 class WorkerRegistry(Protocol):
     def register(self, worker: WorkerRecord) -> None:
-        """Describe a worker; also its heartbeat: the newest description replaces the last."""
+        """Describe a worker; also its heartbeat: the newest description replaces the last.
+
+        One of a predecessor of the same name that a partition has held up is dropped
+        (`WorkerRecord.is_superseded_by`): else a neighbour would find the predecessor dead, and
+        take back by its name what the successor holds.
+        """
 
     def deregister(self, worker_id: str) -> None: ...
 

@@ -57,6 +57,25 @@ def newest_description_replaces_the_last(subject: Subject) -> None:
 
 
 @case()
+def late_word_of_a_predecessor_is_dropped(subject: Subject) -> None:
+    """A heartbeat that arrives when its worker was started anew does not replace the entry of
+    the successor; one of a namesake that goes on does."""
+    first = _worker(subject, "a")
+    subject.transport.register(first)
+    subject.clock.advance(10)
+    second = msgspec.structs.replace(_worker(subject, "a"), pid=4712)
+    subject.transport.register(second)
+    held_up = msgspec.structs.replace(first, heartbeat_at=first.heartbeat_at + 5)
+    subject.transport.register(held_up)
+    equal(subject.transport.workers(), [second], "workers")
+    equal(subject.transport.reclaim(held_up).count, 0, "taken back from the first")
+    subject.clock.advance(10)
+    alive = msgspec.structs.replace(first, heartbeat_at=subject.clock.now())
+    subject.transport.register(alive)
+    equal(subject.transport.workers(), [alive], "workers")
+
+
+@case()
 def worker_that_left_is_listed_no_longer(subject: Subject) -> None:
     """`deregister` removes one worker; an unknown id is no error."""
     a, b = _worker(subject, "a"), _worker(subject, "b")

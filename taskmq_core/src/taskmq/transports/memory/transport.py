@@ -266,7 +266,9 @@ class MemoryTransport:
 
     @_atomic
     def register(self, worker: WorkerRecord) -> None:
-        self._store.workers[worker.id] = worker
+        entry = self._store.workers.get(worker.id)
+        if entry is None or not worker.is_superseded_by(entry):
+            self._store.workers[worker.id] = worker
 
     @_atomic
     def deregister(self, worker_id: str) -> None:

@@ -27,8 +27,10 @@ __all__ = [
 ]
 
 REGISTER = """
-INSERT INTO taskmq.workers (id, heartbeat_at, record) VALUES (%s, %s::float8, %s)
+INSERT INTO taskmq.workers AS entry (id, heartbeat_at, record) VALUES (%s, %s::float8, %s)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, record = excluded.record
+WHERE entry.heartbeat_at <= excluded.heartbeat_at
+   OR (entry.record::json->>'started_at')::float8 <= (excluded.record::json->>'started_at')::float8
 RETURNING 1
 """
 DEREGISTER = "DELETE FROM taskmq.workers WHERE id = %s RETURNING 1"

@@ -210,6 +210,7 @@ class RedisTransport:
             id=worker.id,
             run=run_of(worker),
             record=encode_record(worker),
+            started_at=worker.started_at,
             heartbeat_at=worker.heartbeat_at,
         )
 

@@ -1,6 +1,10 @@
 -- name: register
--- The newest description of a worker.
-INSERT OR REPLACE INTO workers (id, record) VALUES (?, ?);
+-- The newest description of a worker; not that of a predecessor, held up on its way.
+INSERT INTO workers (id, record) VALUES (?, ?)
+ON CONFLICT (id) DO UPDATE SET record = excluded.record
+WHERE json_extract(workers.record, '$.started_at') <= json_extract(excluded.record, '$.started_at')
+   OR json_extract(workers.record, '$.heartbeat_at')
+      <= json_extract(excluded.record, '$.heartbeat_at');
 
 -- name: deregister
 -- A worker left.
