@@ -14,6 +14,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ def memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_memories", {})
 
 
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
+@contextmanager
+def loggers_kept() -> Iterator[None]:
     """A worker configures the loggers of its process."""
     loggers = [logging.getLogger(name) for name in (None, "celery.task", "taskmq")]
     before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
@@ -52,6 +53,19 @@ def logging_as_before() -> Iterator[None]:
         one.setLevel(level)
         one.propagate = propagate
         one.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    with loggers_kept():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def logging_as_before_the_module() -> Iterator[None]:
+    """Where all tests of a module share a worker."""
+    with loggers_kept():
+        yield
 
 
 class Program:
