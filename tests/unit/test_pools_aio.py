@@ -177,7 +177,7 @@ def test_a_revoked_job_and_a_lost_lease_cancel_the_coroutine(bench: Bench, lost:
 
 
 def test_a_job_that_swallows_its_cancellation_goes_on(bench: Bench) -> None:
-    release: SimpleQueue[asyncio.Event] = SimpleQueue()
+    release: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = SimpleQueue()
 
     @bench.app.task
     async def stubborn() -> bool:
@@ -186,15 +186,15 @@ def test_a_job_that_swallows_its_cancellation_goes_on(bench: Bench) -> None:
         try:
             await asyncio.sleep(DEADLINE)
         except asyncio.CancelledError:
-            release.put(event)
+            release.put((asyncio.get_running_loop(), event))
         await event.wait()
         return current_task().cancelled
 
     delivery = bench.submit(stubborn)
     bench.cancel(delivery)
     bench.executor.running[delivery.job_id].cancelled = True  # told again: no second time
-    event = release.get(timeout=DEADLINE)
-    event._loop.call_soon_threadsafe(event.set)  # type: ignore[attr-defined]  # its own loop
+    loop, event = release.get(timeout=DEADLINE)
+    loop.call_soon_threadsafe(event.set)
     done = bench.next()
     assert isinstance(done, Ack)
     assert done.result is not None
