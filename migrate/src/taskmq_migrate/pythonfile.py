@@ -22,6 +22,7 @@ __all__ = ["PythonFile"]
 N = TypeVar("N", bound=cst.CSTNode)
 FORM_FEEDS = re.compile(r"(?m)(?:^|(?<=\r))\f+")
 Where = cst.CSTNode | Span
+SUBMITS = frozenset({"apply_async", "delay", "submit"})
 
 
 class PythonFile(Document):
@@ -231,6 +232,34 @@ class PythonFile(Document):
             and node.attr.value == "task"
             and self.is_app(node.value)
         )
+
+    def is_conf(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is ``conf`` of a Celery app."""
+        return (
+            isinstance(node, cst.Attribute)
+            and node.attr.value == "conf"
+            and self.is_app(node.value)
+        )
+
+    def is_submission(self, node: cst.CSTNode | None) -> bool:
+        """Whether an expression is a call that makes a job of a task, of Celery or the engine."""
+        return (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in SUBMITS
+            and self.is_task(node.func.value)
+        )
+
+    def references(self) -> Iterator[cst.Name | cst.Attribute]:
+        """The uses of names: whole, with their attributes, and outside of imports."""
+        found: list[cst.Name | cst.Attribute] = [*self.nodes(cst.Name), *self.nodes(cst.Attribute)]
+        for node in found:
+            if isinstance(self.parent(node), cst.Attribute | cst.ImportAlias | cst.AsName):
+                continue
+            if not any(
+                isinstance(each, cst.ImportFrom | cst.Import) for each in self.ancestors(node)
+            ):
+                yield node
 
     def bound_to(
         self, node: cst.CSTNode

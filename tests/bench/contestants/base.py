@@ -55,6 +55,21 @@ def mark(number: int) -> None:
     os.write(_marks(), RECORD.pack(number, time.monotonic()))
 
 
+def echo(number: int) -> int:
+    """For a round trip, and the members of a fan-out."""
+    return number
+
+
+def increment(number: int) -> int:
+    """A step of a chain."""
+    return number + 1
+
+
+def count(numbers: list[int]) -> int:
+    """What comes behind a fan-out."""
+    return len(numbers)
+
+
 def _marks() -> int:
     global _file
     if _file is None:

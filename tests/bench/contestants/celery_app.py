@@ -6,7 +6,7 @@ from typing import Any
 
 import celery
 
-from .base import Contestant, Order, mark
+from .base import Contestant, Order, count, echo, increment, mark
 
 TIMEOUT = 60.0
 POOLS = {"processes": "prefork"}
@@ -27,18 +27,6 @@ def make_app() -> Any:
 
 
 app = make_app()
-
-
-def echo(number: int) -> int:
-    return number
-
-
-def increment(number: int) -> int:
-    return number + 1
-
-
-def count(numbers: list[int]) -> int:
-    return len(numbers)
 
 
 marks = app.task(mark, name="mark")

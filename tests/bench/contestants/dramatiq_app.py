@@ -14,7 +14,7 @@ from dramatiq.rate_limits.backends import (  # type: ignore[import-not-found]  #
 from dramatiq.results import Results  # type: ignore[import-not-found]  # likewise
 from dramatiq.results.backends import RedisBackend  # type: ignore[import-not-found]  # likewise
 
-from .base import Contestant, Order, mark
+from .base import Contestant, Order, echo, increment, mark
 
 TIMEOUT = 60_000
 
@@ -29,14 +29,6 @@ if WITH_RESULTS:
     broker.add_middleware(Results(backend=RedisBackend(url=order.url)))
     broker.add_middleware(GroupCallbacks(Limits(url=order.url)))
 dramatiq.set_broker(broker)
-
-
-def echo(number: int) -> int:
-    return number
-
-
-def increment(number: int) -> int:
-    return number + 1
 
 
 def count(number: int) -> int:

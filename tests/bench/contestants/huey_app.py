@@ -6,7 +6,7 @@ from typing import Any
 
 import huey as library  # type: ignore[import-not-found]  # in an environment of its own
 
-from .base import Contestant, Order, mark
+from .base import Contestant, Order, count, echo, increment, mark
 
 TIMEOUT = 60
 
@@ -15,18 +15,6 @@ if order.store == "redis":
     huey: Any = library.RedisHuey("bench", url=order.url, notify_result=True)
 else:
     huey = library.SqliteHuey("bench", filename=order.url.removeprefix("sqlite:///"))
-
-
-def echo(number: int) -> int:
-    return number
-
-
-def increment(number: int) -> int:
-    return number + 1
-
-
-def count(numbers: list[int]) -> int:
-    return len(numbers)
 
 
 marks = huey.task(name="mark")(mark)

@@ -12,7 +12,7 @@ from taskmq import App, Config
 from taskmq.worker import Worker
 from taskmq.workflow import Workflow
 
-from .base import Contestant, Order, mark
+from .base import Contestant, Order, count, echo, increment, mark
 
 BULK = 500
 TIMEOUT = 60.0
@@ -39,18 +39,6 @@ def make_app(order: Order) -> App:
 
 async def mark_async(number: int) -> None:
     mark(number)
-
-
-def echo(number: int) -> int:
-    return number
-
-
-def increment(number: int) -> int:
-    return number + 1
-
-
-def count(numbers: list[int]) -> int:
-    return len(numbers)
 
 
 app = make_app(Order.current())

@@ -9,7 +9,7 @@ import libcst as cst
 from taskmq_migrate.arguments import Arguments, is_literal
 from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["asks_for_retry", "bound_parameter", "uses_of_self"]
+__all__ = ["bound_parameter", "tasks_that_ask_for_retry", "uses_of_self"]
 
 
 def bound_parameter(file: PythonFile, function: cst.FunctionDef) -> cst.Param | None:
@@ -49,18 +49,14 @@ def uses_of_self(file: PythonFile) -> Iterator[tuple[cst.FunctionDef, cst.Attrib
                 yield function, node
 
 
-def asks_for_retry(file: PythonFile, function: cst.FunctionDef) -> bool:
-    """Whether a bound task calls ``self.retry``, or what that was converted to."""
-    if bound_parameter(file, function) is None:
-        return False
-    return any(
-        owner is function
-        and (
-            node.attr.value == "retry"
-            or (node.attr.value == "request" and _is_retry(file.parent(node)))
-        )
+def tasks_that_ask_for_retry(file: PythonFile) -> set[cst.FunctionDef]:
+    """The bound tasks that call ``self.retry``, or what that was converted to."""
+    return {
+        owner
         for owner, node in uses_of_self(file)
-    )
+        if node.attr.value == "retry"
+        or (node.attr.value == "request" and _is_retry(file.parent(node)))
+    }
 
 
 def _is_retry(node: cst.CSTNode | None) -> bool:

@@ -95,28 +95,18 @@ def zone_of(file: PythonFile) -> str | None:
     """
     for assign in file.nodes(cst.Assign):
         for each in assign.targets:
-            target = each.target
-            if (
-                isinstance(target, cst.Attribute)
-                and target.attr.value == "timezone"
-                and isinstance(target.value, cst.Attribute)
-                and target.value.attr.value == "conf"
-                and file.is_app(target.value.value)
-            ):
+            if _is_of_conf(file, each.target, "timezone"):
                 return literal_text(assign.value)
     for call in file.nodes(cst.Call):
-        method = call.func
-        if (
-            isinstance(method, cst.Attribute)
-            and method.attr.value == "update"
-            and isinstance(method.value, cst.Attribute)
-            and method.value.attr.value == "conf"
-            and file.is_app(method.value.value)
-        ):
+        if _is_of_conf(file, call.func, "update"):
             value = Arguments.of(call).keywords.get("timezone")
             if value is not None:
                 return literal_text(value)
     return None if file.facts.configuration else "UTC"
+
+
+def _is_of_conf(file: PythonFile, node: cst.CSTNode, name: str) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value == name and file.is_conf(node.value)
 
 
 def options_of(file: PythonFile, node: cst.BaseExpression | None) -> tuple[Part, ...] | None:

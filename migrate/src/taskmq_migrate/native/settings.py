@@ -100,8 +100,7 @@ def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[st
         if url is not None and not url.startswith(SCHEMES):
             raise Unclear(
                 f"broker_url: a store of the engine is wanted; {url.partition('://')[0]} delivers "
-                "with "
-                "a store beside it (amqp://…?state=…)"
+                "with a store beside it (amqp://…?state=…)"
             )
     if name in JSON_ONLY:
         return _json(name, value)

@@ -53,10 +53,8 @@ class MovedNames(PythonRule):
         for statement in file.nodes(cst.ImportFrom):
             if not isinstance(statement.names, cst.ImportStar):
                 yield from self._statement(file, statement, statement.names)
-        for name in file.nodes(cst.Name):
-            yield from self._reference(file, name)
-        for attribute in file.nodes(cst.Attribute):
-            yield from self._reference(file, attribute)
+        for reference in file.references():
+            yield from self._reference(file, reference)
         for plain in file.nodes(cst.Import):
             yield from self._plain(file, plain)
 
@@ -92,10 +90,6 @@ class MovedNames(PythonRule):
 
     def _reference(self, file: PythonFile, node: cst.Name | cst.Attribute) -> Iterator[Site]:
         """A use: a name that changes, or an attribute of a module that is gone."""
-        if isinstance(file.parent(node), cst.Attribute | cst.ImportAlias | cst.AsName):
-            return
-        if file.enclosing(node, cst.ImportFrom | cst.Import) is not None:  # type: ignore[arg-type]  # either
-            return
         names = file.names(node)
         old = next(iter(names)) if len(names) == 1 else ""
         new = moved_to(old)

@@ -17,6 +17,7 @@ __all__ = ["RULE"]
 READERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 METHODS = frozenset({"get", "setdefault", "pop", "__getitem__"})
 DICTS = frozenset({"config_from_object", "add_defaults"})
+CONFS = frozenset({"self.app.conf", "self._app.conf", "task.app.conf", "sender.app.conf"})
 
 
 class AppConf(PythonRule):
@@ -107,11 +108,7 @@ class AppConf(PythonRule):
 
     def _is_conf(self, file: PythonFile, node: cst.CSTNode) -> bool:
         """Whether an expression is the settings of an app, by what it is or how it is called."""
-        if not isinstance(node, cst.Attribute) or node.attr.value != "conf":
-            return False
-        if file.is_app(node.value):
-            return True
-        return dotted(node.value) in ("self.app", "self._app", "task.app", "sender.app")
+        return file.is_conf(node) or dotted(node) in CONFS
 
 
 RULE = AppConf()

@@ -68,8 +68,7 @@ class MakeApp(PythonRule):
                 'app.config_from_object(load("shop"))\n',
                 after="from celery import Celery\n\n"
                 "# TODO(taskmq-migrate TMQ100): settings are arguments of Config: "
-                "App(Config(transport=…)); "
-                "what config_from_object loads is not read\n"
+                "App(Config(transport=…)); what config_from_object loads is not read\n"
                 'app = Celery("shop")\n'
                 'app.config_from_object(load("shop"))\n',
             ),

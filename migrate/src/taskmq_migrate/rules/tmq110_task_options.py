@@ -9,7 +9,7 @@ import libcst as cst
 from taskmq_migrate.arguments import Arguments, Part, Parts, comma_separated, is_literal
 from taskmq_migrate.model import Example, NewImport, Page, Site, Target
 from taskmq_migrate.names import literal_text
-from taskmq_migrate.native.bodies import asks_for_retry
+from taskmq_migrate.native.bodies import tasks_that_ask_for_retry
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.native.retrying import policy_of
 from taskmq_migrate.problems import Unclear
@@ -62,8 +62,7 @@ class TaskOptions(PythonRule):
         '(acks_late=False stays what it was: ack="on_receipt"). Random delays are half to one and '
         "a half "
         "times the delay, Celery's were between nothing and the delay. time_limit kills in the "
-        "processes "
-        "pool only.",
+        "processes pool only.",
         examples=(
             Example(
                 "tasks.py",
@@ -91,36 +90,36 @@ class TaskOptions(PythonRule):
                 '@shared_task(routing_key="fast")\ndef ping(): ...\n',
                 after="from celery import shared_task\n\n\n"
                 "# TODO(taskmq-migrate TMQ110): routing_key: there are no routing keys: queue= "
-                "says "
-                "where jobs go\n"
+                "says where jobs go\n"
                 '@shared_task(routing_key="fast")\ndef ping(): ...\n',
             ),
         ),
     )
 
     def sites(self, file: PythonFile) -> Iterator[Site]:
+        asking = tasks_that_ask_for_retry(file)
         for function in file.nodes(cst.FunctionDef):
             for each in function.decorators:
                 call = each.decorator if isinstance(each.decorator, cst.Call) else None
                 name = call.func if call is not None else each.decorator
                 if file.is_task_decorator(name):
-                    site = self._decorator(file, function, name, call)
+                    site = self._decorator(file, name, call, function in asking)
                     if site is not None:
                         yield site
 
     def _decorator(
         self,
         file: PythonFile,
-        function: cst.FunctionDef,
         name: cst.BaseExpression,
         call: cst.Call | None,
+        asks_for_retry: bool,
     ) -> Site | None:
         where = call if call is not None else name
         arguments = Arguments.of(call) if call is not None else Arguments((), {}, False)
         if arguments.positional or arguments.open:
             return file.mark_at(where, "options are hidden behind * or ** or passed by position")
         try:
-            options, imports = self._options(file, function, arguments.keywords)
+            options, imports = self._options(file, name, arguments.keywords, asks_for_retry)
         except Unclear as problem:
             return file.mark_at(where, str(problem))
         shared = any(each == "celery.shared_task" for each in file.names(name))
@@ -140,7 +139,11 @@ class TaskOptions(PythonRule):
         )
 
     def _options(
-        self, file: PythonFile, function: cst.FunctionDef, given: dict[str, cst.BaseExpression]
+        self,
+        file: PythonFile,
+        at: cst.CSTNode,
+        given: dict[str, cst.BaseExpression],
+        asks_for_retry: bool,
     ) -> tuple[list[Parts], tuple[NewImport, ...]]:
         imports: tuple[NewImport, ...] = ()
         found: list[Parts] = []
@@ -155,9 +158,9 @@ class TaskOptions(PythonRule):
                 found += self._special(file, name, value)
         policy = None
         if "retry" not in given:
-            policy = policy_of(file, given, asks_for_retry(file, function))
+            policy = policy_of(file, given, asks_for_retry)
         if policy is not None:
-            text, imports = file.import_as("taskmq.Retry", function)
+            text, imports = file.import_as("taskmq.Retry", at)
             found.append((f"retry={text}(", *comma_separated(policy.parts), ")"))
         return found, imports
 

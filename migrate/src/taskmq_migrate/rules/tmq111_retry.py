@@ -30,8 +30,7 @@ class SelfRetry(PythonRule):
     words = ("elery", "taskmq")
     page = Page(
         why="In the engine a task raises what ctx.retry() gives it: the policy of the task "
-        "computes the "
-        "delay unless the call names one, and its ceiling holds either way.",
+        "computes the delay unless the call names one, and its ceiling holds either way.",
         risk="When the attempts are used up, the dead letter names the retry and its reason, not "
         "the class of the "
         "exception that was given as exc=. `except Exception` around the call no longer catches "

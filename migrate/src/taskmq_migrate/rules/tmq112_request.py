@@ -59,8 +59,7 @@ class Request(PythonRule):
     words = ("elery", "taskmq")
     page = Page(
         why="self.request is the TaskContext in the engine: id and headers are the same, retries "
-        "are counted as "
-        "attempts from 1, and the host is the worker's name.",
+        "are counted as attempts from 1, and the host is the worker's name.",
         risk="None for what is converted; everything else is marked.",
         examples=(
             Example(
@@ -83,8 +82,7 @@ class Request(PythonRule):
                 after="from celery import shared_task\n\n\n"
                 "@shared_task(bind=True)\ndef slow(self):\n"
                 "    # TODO(taskmq-migrate TMQ112): update_state: a job has no states of a "
-                "program's "
-                "own: log, or store progress where it is read\n"
+                "program's own: log, or store progress where it is read\n"
                 '    self.update_state(state="HALF")\n',
             ),
         ),
@@ -111,7 +109,7 @@ class Request(PythonRule):
         if not isinstance(field, cst.Attribute) or field.value is not request:
             return
         name = field.attr.value
-        if name in {"id", "task", "headers"} or name in NATIVE:
+        if FIELDS.get(name) == name or name in NATIVE:
             return
         new = _renamed(file, field, name)
         if new is None:
@@ -136,7 +134,7 @@ class Request(PythonRule):
             yield file.mark_at(current, "current_task is a function that gives the context")
             return
         name = field.attr.value
-        new = _renamed(file, field, name) if name not in FIELDS else ("", f".{FIELDS[name]}")
+        new = _renamed(file, field, name)
         if new is None:
             yield file.mark_at(field, f"{name}: {_why(name)}")
             return

@@ -34,8 +34,7 @@ class Exceptions(PythonRule):
         why="The engine has exceptions of its own, with the same meaning. Reject makes a dead "
         "letter: RejectJob.",
         risk="SoftTimeLimit is raised in the processes and asyncio pools; in a thread nothing "
-        "interrupts a "
-        "task, which looks at ctx.remaining().",
+        "interrupts a task, which looks at ctx.remaining().",
         examples=(
             Example(
                 "tasks.py",
@@ -60,12 +59,8 @@ class Exceptions(PythonRule):
     )
 
     def sites(self, file: PythonFile) -> Iterator[Site]:
-        for node in [*file.nodes(cst.Name), *file.nodes(cst.Attribute)]:
+        for node in file.references():
             parent = file.parent(node)
-            if isinstance(parent, cst.Attribute | cst.ImportAlias | cst.AsName):
-                continue
-            if file.enclosing(node, cst.ImportFrom) is not None:
-                continue
             if isinstance(parent, cst.Call) and parent.func is node and file.is_(node, *REJECT):
                 yield self._reject(file, node, parent)
                 continue

@@ -36,8 +36,7 @@ class ApplyAsync(PythonRule):
         why="submit takes the arguments of the task as they are, and options beside them. Where "
         "an option has "
         "the name of an argument, or the names cannot be seen, it is call(…).options(…).submit(). "
-        "delay() is "
-        "the same in both.",
+        "delay() is the same in both.",
         risk="eta= and expires= have to be aware datetimes: a naive one is refused. Options of "
         "the connection and "
         "of publishing again (retry, retry_policy, …) go: how long the store may take is "

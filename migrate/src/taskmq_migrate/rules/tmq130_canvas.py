@@ -27,13 +27,11 @@ class Canvas(PythonRule):
     words = ("elery", "taskmq")
     page = Page(
         why="A workflow is built from nodes and stored in one step; nobody polls for the end of a "
-        "group. A result "
-        "among the arguments is a node.",
+        "group. A result among the arguments is a node.",
         risk="The value is a WorkflowRun: get(timeout), status(), cancel() and retry(), with the "
         "id of the workflow. "
         "A group that is made by a comprehension gives a list if it has several members and the "
-        "result itself if "
-        "it has one: where it is the last step, that waits for --unsafe.",
+        "result itself if it has one: where it is the last step, that waits for --unsafe.",
         examples=(
             Example(
                 "views.py",
@@ -60,8 +58,7 @@ class Canvas(PythonRule):
                 after="from celery import group\nfrom shop.tasks import fetch\n\n\n"
                 "def prepare(urls):\n"
                 "    # TODO(taskmq-migrate TMQ130): a canvas that is not submitted where it is "
-                "made: build a "
-                "taskmq.workflow.Workflow\n"
+                "made: build a taskmq.workflow.Workflow\n"
                 "    return group(fetch.s(url) for url in urls)\n",
                 others={"shop/tasks.py": TASKS},
             ),

@@ -14,7 +14,6 @@ from taskmq_migrate.rule import PythonRule
 __all__ = ["RULE"]
 
 CLASSES = ("celery.result.AsyncResult",)
-SUBMITS = frozenset({"delay", "apply_async", "submit"})
 # Methods of a result without arguments, and what asks the same of a Result.
 ASKED = {
     "successful": '.state == "SUCCEEDED"',
@@ -40,8 +39,7 @@ class Results(PythonRule):
     words = ("elery", "taskmq")
     page = Page(
         why="app.result(id) is the handle of a job that was submitted elsewhere; get(timeout=), "
-        "revoke() and "
-        "forget() are there as well. The states have other names.",
+        "revoke() and forget() are there as well. The states have other names.",
         risk="get() raises RemoteError for a job that failed, with the type and text of the "
         "original exception, "
         "instead of the exception itself; TimeoutError is ResultTimeout, which is a TimeoutError.",
@@ -111,13 +109,11 @@ class Results(PythonRule):
             value = bound
         if not isinstance(value, cst.Call):
             return False
-        if file.is_(value.func, *CLASSES):
+        if file.is_submission(value) or file.is_(value.func, *CLASSES):
             return True
         if not isinstance(value.func, cst.Attribute):
             return False
         name, owner = value.func.attr.value, value.func.value
-        if name in SUBMITS:
-            return file.is_task(owner)
         return name in {"AsyncResult", "result"} and (file.is_app(owner) or file.is_task(owner))
 
     def _asked(self, file: PythonFile, node: cst.Attribute) -> Iterator[Site]:

@@ -28,13 +28,11 @@ class BeatSchedule(PythonRule):
     words = ("eat_schedule", "BEAT_SCHEDULE")
     page = Page(
         why="The engine's schedules are values: cron lines and intervals, with the task they run. "
-        "Any worker runs "
-        "them, one at a time, and each run becomes one job.",
+        "Any worker runs them, one at a time, and each run becomes one job.",
         risk="Intervals are counted from fixed instants, not from the start of a process, and a "
         "run that was missed "
         "is made up for once (misfire=). Where the time zone of a crontab cannot be seen in the "
-        "file, the "
-        "conversion waits for --unsafe and takes UTC.",
+        "file, the conversion waits for --unsafe and takes UTC.",
         examples=(
             Example(
                 "app.py",
@@ -62,8 +60,7 @@ class BeatSchedule(PythonRule):
                 after="from celery import Celery\n\n"
                 'app = Celery("shop")\n'
                 "# TODO(taskmq-migrate TMQ160): the entries are not written out here: pass "
-                "schedules to "
-                "app.schedule(...)\n"
+                "schedules to app.schedule(...)\n"
                 "app.conf.beat_schedule = entries()\n",
             ),
         ),
@@ -91,7 +88,7 @@ class BeatSchedule(PythonRule):
                 "the entries are not written out here: pass schedules to app.schedule(...)",
             )
         conf = target.value if isinstance(target, cst.Attribute) else None
-        if not isinstance(conf, cst.Attribute) or not file.is_app(conf.value):
+        if not isinstance(conf, cst.Attribute) or not file.is_conf(conf):
             return file.mark_at(
                 assign, "schedules belong to the app: app.schedule(cron(...), every(...))"
             )

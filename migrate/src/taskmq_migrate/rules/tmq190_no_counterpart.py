@@ -30,6 +30,14 @@ ELSEWHERE = (
     "celery.task",
     "celery.utils.log.get_task_logger",
 )
+# Exceptions that TMQ114 has nothing to put in the place of.
+LEFT = frozenset(
+    {
+        "celery.exceptions.Ignore",
+        "celery.exceptions.MaxRetriesExceededError",
+        "celery.exceptions.Retry",
+    }
+)
 HINTS = (
     ("celery.exceptions.Ignore", "return from the task, or raise RejectJob for a dead letter"),
     ("celery.exceptions.Retry", "raise what current_task().retry(…) gives"),
@@ -81,8 +89,7 @@ class NoCounterpart(PythonRule):
     words = ("celery",)
     page = Page(
         why="Everything that no other rule converts gets a marker where it is imported, with what "
-        "the engine has "
-        "in its place.",
+        "the engine has in its place.",
         risk="None: nothing is changed but for the marker.",
         examples=(
             Example(
@@ -121,7 +128,7 @@ class NoCounterpart(PythonRule):
 
 
 def _is_elsewhere(name: str) -> bool:
-    if any(name.startswith(prefix) for prefix, _ in HINTS[:3]):
+    if name in LEFT:
         return False
     return any(name.startswith(each) if each.endswith(".") else name == each for each in ELSEWHERE)
 

@@ -12,7 +12,6 @@ from taskmq_migrate.rule import PythonRule
 
 __all__ = ["RULE"]
 
-SUBMITS = frozenset({"apply_async", "delay", "submit"})
 WAITS = frozenset({"get", "join", "wait"})
 
 
@@ -50,12 +49,7 @@ class WaitsInTask(PythonRule):
             value: cst.BaseExpression | None = method.value
             if isinstance(value, cst.Name):
                 value, _ = file.bound_to(value)
-            if (
-                isinstance(value, cst.Call)
-                and isinstance(value.func, cst.Attribute)
-                and value.func.attr.value in SUBMITS
-                and file.is_task(value.func.value)
-            ):
+            if file.is_submission(value):
                 yield file.report_at(
                     call, f"{function.name.value} holds its slot while another task runs"
                 )

@@ -13,7 +13,6 @@ from taskmq_migrate.rule import PythonRule
 __all__ = ["RULE"]
 
 ATOMIC = ("django.db.transaction.atomic",)
-SUBMITS = frozenset({"apply_async", "delay", "submit"})
 
 
 class BeforeCommit(PythonRule):
@@ -50,12 +49,7 @@ class BeforeCommit(PythonRule):
 
     def sites(self, file: PythonFile) -> Iterator[Site]:
         for call in file.nodes(cst.Call):
-            if (
-                isinstance(call.func, cst.Attribute)
-                and call.func.attr.value in SUBMITS
-                and file.is_task(call.func.value)
-                and self._in_transaction(file, call)
-            ):
+            if file.is_submission(call) and self._in_transaction(file, call):
                 yield file.report_at(call, "the job may start before the transaction is committed")
 
     def _in_transaction(self, file: PythonFile, call: cst.Call) -> bool:
