@@ -128,6 +128,9 @@ CANVASES = {
         "step1 = flow.add(a, 0)",
         "flow.add(b, [flow.add(a, step1), flow.add(b, step1, 2)], 1)",
     ],
+    "chain(a.s(1), b.s(2)).apply_async(queue='q', countdown=3)": [
+        "flow.add(b, flow.add(a.call(1).options(queue='q', eta=3)), 2)"
+    ],
     "chain([a.s(1).set(queue='q', countdown=3), b.s(2)])()": [
         "flow.add(b, flow.add(a.call(1).options(queue='q', eta=3)), 2)"
     ],
@@ -154,7 +157,13 @@ def test_a_canvas_that_is_written_out(canvas: str) -> None:
         "return group([a.s(1), group(a.s(2), a.s(3))]).delay()",
         "return chain(*xs).delay()",
         "return chain(a.s(1), xs[0]).delay()",
-        "return chain(a.s(1), b.s(2)).apply_async(countdown=3)",
+        "return chain(a.s(1), b.s(2)).apply_async((3,), countdown=3)",
+        "return chain(group(a.s(1), b.s(2)), b.s(2)).apply_async(countdown=3)",
+        "return chain(xs).delay()",
+        "c = chain(a.s(1), b.s(2)); c.delay()",
+        "c = chain(a.s(1), b.s(2))",
+        "ss = [a.s(1)]; go(ss); return group(ss)()",
+        "return a.s(1).delay(2)",
         "return bool(xs) and chain(a.s(1), b.s(2)).delay()",
         "return chain(a.s(1), b.s(name=2)).delay()",
         "return group(a.s(1) | group(a.s(), b.s()) for x in xs).delay()",
@@ -173,7 +182,7 @@ def test_a_canvas_that_is_not_keeps_its_code(line: str) -> None:
 
 
 def test_a_group_of_unknown_size_at_the_end_waits_for_unsafe() -> None:
-    text = "from celery import group\nfrom shop import a\n\ngroup(a.s(i) for i in xs).delay()\n"
+    text = "from celery import group\nfrom shop import a\n\nr = group(a.s(i) for i in xs).delay()\n"
     assert native(text, unsafe=False, shop=TASKS) == text
     assert "[flow.add(a, i) for i in xs]" in native(text, shop=TASKS)
 
@@ -324,3 +333,106 @@ def test_the_converted_program_does_what_it_did(program: ModuleType) -> None:
         assert broken.state == JobState.FAILED
         assert refused.info["dead_reason"] == "not this"
     assert program.seen == [0, "broken", 1, "broken", 2]
+
+
+LAUNCHES = {
+    "a.s(1).delay()": ["a.call(1).submit()"],
+    "a.si(1).set(queue='q').apply_async(countdown=3)": [
+        "a.call(1).options(queue='q', eta=3).submit()"
+    ],
+    "group(a.s(x) for x in xs)()": [
+        "flow = Workflow()",
+        "[flow.add(a, x) for x in xs]",
+        "if flow.nodes:",
+        "flow.submit()",
+    ],
+    "s = [a.s(x) for x in xs]; s.append(a.s(0)); return chord(s)(b.s(2))": [
+        "s = [a.call(x) for x in xs]",
+        "s.append(a.call(0))",
+        "flow = Workflow()",
+        "flow.add(b, [flow.add(call) for call in s], 2)",
+        "return flow.submit()",
+    ],
+    "s = []; s += [a.s(1)]; group(*s).apply_async(queue='q')": [
+        "s = []",
+        "s += [a.call(1)]",
+        "flow = Workflow()",
+        "[flow.add(call.options(queue='q')) for call in s]",
+        "if flow.nodes:",
+        "flow.submit()",
+    ],
+    "c = chain(a.s(1), b.s(2)); return c.apply_async()": [
+        "c = Workflow()",
+        "c.add(b, c.add(a, 1), 2)",
+        "return c.submit()",
+    ],
+    "c = a.s(1); c.apply_async(queue='q')": ["c = a.call(1).options(queue='q')", "c.submit()"],
+    "done = b.s(2); chord(a.s(x) for x in xs)(done)": [
+        "flow = Workflow()",
+        "flow.add(b, [flow.add(a, x) for x in xs], 2)",
+        "flow.submit()",
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", LAUNCHES)
+def test_where_a_canvas_is_submitted(lines: str) -> None:
+    body = lines.replace("; ", "\n    ")
+    text = native(
+        f"from celery import chain, chord, group\nfrom shop import a, b\n\n\n"
+        f"def go(xs):\n    {body}\n",
+        shop=TASKS,
+    )
+    assert [line.strip() for line in text.partition("def go(xs):\n")[2].splitlines()] == LAUNCHES[
+        lines
+    ]
+
+
+def test_a_task_that_replaces_itself_by_a_canvas() -> None:
+    text = native(
+        f"""{SHARED}@shared_task
+def a(x): ...
+
+
+@shared_task(bind=True)
+def whole(self, x):
+    if x:
+        raise self.replace(a.s(1) | a.s())
+    return self.replace(a.s(0))
+"""
+    )
+    body = [line.strip() for line in text.partition("def whole(self, x):\n")[2].splitlines()]
+    assert body == [
+        "if x:",
+        "flow = Workflow()",
+        "flow.add(a, flow.add(a, 1))",
+        "return self.request.replace(flow)",
+        "return self.request.replace(a.call(0))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broker", "given", "converted"),
+    [
+        ("redis://db", "7", "-7"),
+        ("redis://db", "LOW", "-LOW"),
+        ("redis://db", "0", "0"),
+        ("amqp://host", "7", "7"),
+    ],
+)
+def test_priorities_go_the_engines_way(broker: str, given: str, converted: str) -> None:
+    text = native(
+        f"from celery import Celery\n\napp = Celery(broker={broker!r})\n\n\n"
+        f"@app.task(priority={given})\ndef f(): ...\n\n\nf.apply_async(priority={given})\n"
+    )
+    assert f"@app.task(priority={converted})" in text
+    assert f"f.submit(priority={converted})" in text
+
+
+@pytest.mark.parametrize("broker", ["sqs://", "amqp://host"])
+def test_priorities_that_mean_nothing_here_are_marked(broker: str) -> None:
+    text = native(
+        f"from celery import Celery\n\napp = Celery(broker={broker!r})\n\n\n"
+        "@app.task(priority=10)\ndef f(): ...\n"
+    )
+    assert "110" in markers(text)

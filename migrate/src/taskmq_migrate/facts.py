@@ -39,6 +39,10 @@ TASK_DECORATORS = frozenset(
 TASK_CLASSES = frozenset(
     {"celery.Task", "celery.app.task.Task", "celery.task.Task", "celery.task.base.Task"}
 )
+BROKERS = {
+    **dict.fromkeys(("redis", "rediss", "sentinel", "redis+socket"), "redis"),
+    **dict.fromkeys(("amqp", "amqps", "pyamqp", "librabbitmq"), "amqp"),
+}
 STEPS = 12  # re-exports that are followed
 
 
@@ -83,6 +87,8 @@ class ModuleFacts:
     configuration: tuple[ConfigSource, ...] = ()
     django_settings: tuple[str, ...] = ()
     """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
+    brokers: frozenset[str] = frozenset()
+    """Schemes of the URLs that brokers are given, as far as they are written out."""
     names: frozenset[str] = frozenset()
     """Everything bound at the top level."""
     depth: int = 1
@@ -264,6 +270,13 @@ class Facts:
     def configuration(self) -> tuple[ConfigSource, ...]:
         """Every way in which an app of the project gets its settings."""
         return tuple(each for module in self.modules.values() for each in module.configuration)
+
+    @cached_property
+    def broker(self) -> str:
+        """``redis`` or ``amqp``, if every broker whose URL can be seen is of that kind."""
+        schemes = {each for module in self.modules.values() for each in module.brokers}
+        kinds = {BROKERS.get(each, "other") for each in schemes - {"memory", "filesystem"}}
+        return kinds.pop() if len(kinds) == 1 else ""
 
     @cached_property
     def django_settings(self) -> frozenset[str]:

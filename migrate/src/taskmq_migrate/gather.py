@@ -6,12 +6,15 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from .brokers import brokers_of
 from .facts import ConfigSource, ModuleFacts
 from .names import literal_text
 from .pythonfile import PythonFile
 
 __all__ = ["gather"]
 
+APP = "celery.Celery"
+ONLY_OF_APPS = frozenset({"autodiscover_tasks", "config_from_object"})
 DJANGO_SETTINGS = ("django.conf:settings", "django.conf.settings")
 
 
@@ -35,6 +38,8 @@ class _Gatherer:
     def facts(self) -> ModuleFacts:
         for statement in _flat(self.file.module.body):
             self._statement(statement)
+        for name in set(self._configured()) & self.results.keys():
+            self.results[name] += (APP,)
         return ModuleFacts(
             path=self.file.path,
             module=self.file.resolver.module,
@@ -48,6 +53,7 @@ class _Gatherer:
             attributes=self.attributes,
             configuration=tuple(self._configuration()),
             django_settings=tuple(self._django_settings()),
+            brokers=frozenset(brokers_of(self.file)),
             names=frozenset(self.names),
         )
 
@@ -124,6 +130,18 @@ class _Gatherer:
             if isinstance(value, cst.Call):
                 found += self._full(value.func)
         return tuple(found)
+
+    def _configured(self) -> Iterable[str]:
+        """Names that are apps by what is asked of them, whatever made them."""
+        for call in self.file.nodes(cst.Call):
+            method = call.func
+            if (
+                isinstance(method, cst.Attribute)
+                and method.attr.value in ONLY_OF_APPS
+                and isinstance(method.value, cst.Name)
+                and self.file.enclosing(call, cst.FunctionDef) is None
+            ):
+                yield method.value.value
 
     # ---------------------------------------------------------------------- configuration
 

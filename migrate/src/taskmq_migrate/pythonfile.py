@@ -108,6 +108,12 @@ class PythonFile(Document):
         place = self._places[node]
         return Span(self._offset(place.start), self._offset(place.start + place.length))
 
+    def lines_of(self, line: cst.SimpleStatementLine) -> Span:
+        """The lines of a statement from the start of the first to the start of the next one."""
+        span = self.span(line)
+        end = next((each for each in self.line_starts if each >= span.end), len(self.text))
+        return Span(self.line_start(span.start), end)
+
     def whole(self, node: cst.BaseExpression) -> Span:
         """Where an expression is, with the parentheses around it."""
         if not node.lpar:

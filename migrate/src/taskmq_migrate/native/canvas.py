@@ -1,4 +1,4 @@
-"""A canvas that is written out in one expression, as calls of a ``Workflow``."""
+"""A canvas that is written out, as calls of a ``Workflow``."""
 
 from __future__ import annotations
 
@@ -7,28 +7,22 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated
+from taskmq_migrate.model import Edit
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
-from .options import options_of
+from .signatures import calls_for, is_signature, kept_in, lists_of, plain
 
-__all__ = ["Compiler", "is_canvas", "is_signature", "launched"]
+__all__ = ["CHAIN", "CHORD", "GROUP", "Compiler", "is_canvas"]
 
 CHAIN = ("celery.chain", "celery.canvas.chain")
 GROUP = ("celery.group", "celery.canvas.group")
 CHORD = ("celery.chord", "celery.canvas.chord")
 NESTED = "a group in a group: build a taskmq.workflow.Workflow of workflows"
-LAUNCHES = frozenset({"delay", "apply_async"})
+NOT_WRITTEN = "the members of the canvas are not written out here"
+ELSEWHERE = "a part of the canvas is made elsewhere: build a taskmq.workflow.Workflow"
 Comprehension = cst.GeneratorExp | cst.ListComp
-
-
-def is_signature(file: PythonFile, node: cst.CSTNode | None) -> bool:
-    """Whether an expression is ``task.s(…)`` or ``task.si(…)``, with options set or not."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return False
-    if node.func.attr.value == "set":
-        return is_signature(file, node.func.value)
-    return node.func.attr.value in {"s", "si"} and file.is_task(node.func.value)
+Options = dict[str, Parts]
 
 
 def is_canvas(file: PythonFile, node: cst.CSTNode | None) -> bool:
@@ -42,27 +36,6 @@ def is_canvas(file: PythonFile, node: cst.CSTNode | None) -> bool:
 
 def _is_part(file: PythonFile, node: cst.CSTNode) -> bool:
     return is_signature(file, node) or is_canvas(file, node)
-
-
-def launched(file: PythonFile, canvas: cst.CSTNode) -> tuple[cst.Call, cst.BaseExpression | None]:
-    """The call that starts a canvas, and the body that a chord is given by it. Raises `Unclear`."""
-    parent = file.parent(canvas)
-    if isinstance(parent, cst.Call) and parent.func is canvas:
-        arguments = Arguments.of(parent)
-        chord = isinstance(canvas, cst.Call) and file.is_(canvas.func, *CHORD)
-        if chord and len(arguments.positional) == 1 and not arguments.keywords:
-            return parent, arguments.positional[0]
-        if not parent.args:
-            return parent, None
-    if isinstance(parent, cst.Attribute) and parent.value is canvas:
-        call = file.parent(parent)
-        if isinstance(call, cst.Call) and call.func is parent and parent.attr.value in LAUNCHES:
-            if not call.args:
-                return call, None
-            raise Unclear("options of a whole canvas: give them to its nodes, call(…).options(…)")
-    raise Unclear(
-        "a canvas that is not submitted where it is made: build a taskmq.workflow.Workflow"
-    )
 
 
 @dataclass(frozen=True)
@@ -80,27 +53,89 @@ class Compiler:
 
     file: PythonFile
     flow: str
+    gap: str
+    """What separates two statements: a line end and the indentation."""
+    options: Options = field(default_factory=dict)
+    """Those that the whole canvas is submitted with."""
     statements: list[Parts] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    """What changes elsewhere: signatures that were put into variables."""
     released: list[cst.CSTNode] = field(default_factory=list)
+    perhaps_empty: bool = False
+    """Whether it may turn out to have no node at all, which Celery takes and a workflow not."""
     guessed: bool = False
+    """Whether options are given to more steps of a chain than Celery gives them to."""
+    perhaps_one: bool = False
     """Whether its result is a list of which nobody knows here that it has several members."""
     _inside: int = 0
+    _extra: dict[cst.BaseExpression, Options] = field(default_factory=dict)
 
-    def build(self, canvas: cst.BaseExpression, body: cst.BaseExpression | None) -> None:
-        """Statements for a canvas, and for the body of a chord."""
+    def build(
+        self, canvas: cst.BaseExpression, body: cst.BaseExpression | None, *, used: bool
+    ) -> None:
+        """Statements for a canvas, and for the body of a chord. Whether its result is used, counts
+        where Celery's would be a list."""
+        if self.options:
+            self._spread(canvas, body, self.options)
         made = self._part(canvas, None)
         if body is not None:
             made = self._part(body, made)
-        if made.members == 1:
+        if made.members == 1 and used:
             raise Unclear("a group of one gives a list, a workflow of one node its result")
-        self.guessed = made.members == 0
-        self.statements.append(made.parts)
+        self.perhaps_one = made.members == 0 and used
+        if len(made.parts) > 1:
+            self.statements.append(made.parts)
+
+    # ------------------------------------------------------------- options of the whole
+
+    def _spread(
+        self, canvas: cst.BaseExpression, body: cst.BaseExpression | None, options: Options
+    ) -> None:
+        """Say which nodes Celery gives the options of the whole to: the first step of a chain, all
+        members of a group, header and body of a chord (which waits for nothing else, though)."""
+        first = self._first_of(canvas)
+        if first is not None and not is_canvas(self.file, first):
+            self._spread(first, None, options)
+        elif isinstance(canvas, cst.Call) and self.file.is_(canvas.func, *GROUP):
+            for each in self._members_of(canvas):
+                self._spread(each, None, options)
+        elif isinstance(canvas, cst.Call) and self.file.is_(canvas.func, *CHORD):
+            arguments = Arguments.of(canvas).named("header", "body") or {}
+            for each in _listed(arguments.get("header")):
+                self._spread(each, None, options)
+            later = {name: value for name, value in options.items() if name != "eta"}
+            last = body if body is not None else arguments.get("body")
+            if last is not None and later:
+                self._spread(last, None, later)
+        elif is_signature(self.file, canvas) or isinstance(canvas, cst.Name):
+            self._extra[canvas] = options
+        else:
+            raise Unclear("options of a whole canvas: give them to its nodes, call(…).options(…)")
+
+    def _first_of(self, canvas: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The first step of a chain."""
+        while isinstance(canvas, cst.BinaryOperation):
+            canvas = canvas.left
+            if not isinstance(canvas, cst.BinaryOperation):
+                return canvas
+        if isinstance(canvas, cst.Call) and self.file.is_(canvas.func, *CHAIN):
+            only = _only(canvas)
+            return only if isinstance(only, cst.Name) else self._written_out(canvas)[0]
+        return None
+
+    def _members_of(self, group: cst.Call) -> list[cst.BaseExpression]:
+        only = _only(group)
+        return _listed(only) if only is not None else self._written_out(group)
+
+    # ------------------------------------------------------------------------- the parts
 
     def _part(self, node: cst.BaseExpression, before: Step | None) -> Step:
         if is_signature(self.file, node) and isinstance(node, cst.Call):
             return self._signature(node, before)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
             return self._part(node.right, self._part(node.left, before))
+        if isinstance(node, cst.Name):
+            return self._variable(node, before)
         if isinstance(node, cst.Call):
             if self.file.is_(node.func, *CHAIN):
                 self.released.append(node.func)
@@ -111,26 +146,31 @@ class Compiler:
             if self.file.is_(node.func, *CHORD):
                 self.released.append(node.func)
                 return self._chord(node, before)
-        raise Unclear("a part of the canvas is made elsewhere: build a taskmq.workflow.Workflow")
+        raise Unclear(ELSEWHERE)
+
+    def _variable(self, name: cst.Name, before: Step | None) -> Step:
+        """A signature that was put into a variable for this: it is written here instead."""
+        kept = kept_in(self.file, name)
+        if kept is None:
+            raise Unclear(ELSEWHERE)
+        signature, line = kept
+        self.edits.append(self.file.replace(self.file.lines_of(line)))
+        if name in self._extra:
+            self._extra[signature] = self._extra[name]
+        return self._signature(signature, before)
 
     def _signature(self, node: cst.Call, before: Step | None) -> Step:
-        options: dict[str, Parts] = {}
-        while isinstance(node.func, cst.Attribute) and node.func.attr.value == "set":
-            given = Arguments.of(node)
-            if given.positional or given.open or not isinstance(node.func.value, cst.Call):
-                raise Unclear("options of a signature are hidden behind * or **")
-            options = {**options_of(self.file, given.keywords), **options}
-            node = node.func.value
-        method = node.func
-        if not isinstance(method, cst.Attribute):
-            raise Unclear("a part of the canvas is made elsewhere")
+        if not self._inside:
+            self.perhaps_empty = False
+        made, method, options = plain(self.file, node)
+        options = {**options, **self._extra.get(node, {})}
         arguments: list[Parts] = []
         after: list[Parts] = []
         if before is not None and method.attr.value == "s":
             arguments.append(before.parts)
         elif before is not None:
             after.append(("after=", *before.parts))
-        for each in node.args:
+        for each in made.args:
             keyword = f"{each.keyword.value}=" if each.keyword is not None else ""
             if not options and (keyword in {"after=", "name=", "run_if="} or each.star == "**"):
                 raise Unclear("an argument has the name of an option of Workflow.add")
@@ -145,11 +185,42 @@ class Compiler:
         return Step((f"{self.flow}.add(", *added, ")"))
 
     def _chain(self, node: cst.Call, before: Step | None) -> Step:
+        only = _only(node)
+        if isinstance(only, cst.Name):
+            return self._chain_of_list(only, before)
         first, *others = self._written_out(node)
         made = self._part(first, before)
         for each in others:
             made = self._part(each, made)
         return made
+
+    def _chain_of_list(self, name: cst.Name, before: Step | None) -> Step:
+        """A loop over calls that wait for each other, and for nothing that the others give."""
+        members = lists_of(self.file, name)
+        if members is None or before is not None or self._inside:
+            raise Unclear(NOT_WRITTEN)
+        if any(plain(self.file, each)[1].attr.value != "si" for each in members):
+            raise Unclear("steps that take the result of the one before: build them in a loop")
+        self.edits += calls_for(self.file, members)
+        step = f"step{len(self.statements) + 1}"
+        options = self._extra.get(name, {})
+        if "eta" in options:
+            raise Unclear("options of a whole canvas: give them to its nodes, call(…).options(…)")
+        self.guessed = self.guessed or bool(options)
+        self.perhaps_empty = True
+        self.statements += [
+            (f"{step} = ()",),
+            (
+                *("for call in ", self.file.whole(name), ":", self.gap, "    "),
+                *(f"{step} = {self.flow}.add(", *self._with(options), f", after={step})"),
+            ),
+        ]
+        return Step((step,))
+
+    def _with(self, options: Options) -> Parts:
+        """``call`` with options, where a loop gives it."""
+        chosen: list[Parts] = [(f"{name}=", *value) for name, value in options.items()]
+        return ("call.options(", *comma_separated(chosen), ")") if chosen else ("call",)
 
     def _written_out(self, node: cst.Call) -> list[cst.BaseExpression]:
         arguments = Arguments.of(node)
@@ -157,16 +228,26 @@ class Compiler:
         if len(members) == 1 and isinstance(members[0], cst.List | cst.Tuple):
             members = [each.value for each in members[0].elements]
         if arguments.open or arguments.keywords or not members:
-            raise Unclear("the members of the canvas are not written out here")
+            raise Unclear(NOT_WRITTEN)
         return members
 
     def _group(self, node: cst.Call, before: Step | None) -> Step:
-        arguments = Arguments.of(node)
-        if len(arguments.positional) == 1 and not arguments.keywords and not arguments.open:
-            (only,) = arguments.positional
-            if isinstance(only, cst.GeneratorExp | cst.ListComp):
-                return self._comprehension(only, before)
+        only = _only(node)
+        if isinstance(only, cst.GeneratorExp | cst.ListComp | cst.Name):
+            self.perhaps_empty = before is None
+            if isinstance(only, cst.Name):
+                return self._group_of_list(only, before)
+            return self._comprehension(only, before)
         return self._list(self._written_out(node), before)
+
+    def _group_of_list(self, name: cst.Name, before: Step | None) -> Step:
+        members = lists_of(self.file, name)
+        if members is None or before is not None or self._inside:
+            raise Unclear(NOT_WRITTEN)
+        self.edits += calls_for(self.file, members)
+        work = self._with(self._extra.get(name, {}))
+        loop = (" for call in ", self.file.whole(name))
+        return Step((f"[{self.flow}.add(", *work, ")", *loop, "]"), 0)
 
     def _comprehension(self, node: Comprehension, before: Step | None) -> Step:
         before = self._named(before)
@@ -187,17 +268,21 @@ class Compiler:
     def _chord(self, node: cst.Call, before: Step | None) -> Step:
         arguments = Arguments.of(node).named("header", "body")
         if arguments is None or not {"header"} <= arguments.keys() <= {"header", "body"}:
-            raise Unclear("the members of the canvas are not written out here")
+            raise Unclear(NOT_WRITTEN)
         header = arguments["header"]
         if isinstance(header, cst.List | cst.Tuple):
             made = self._list([each.value for each in header.elements], before)
         elif isinstance(header, cst.GeneratorExp | cst.ListComp):
             made = self._comprehension(header, before)
+        elif isinstance(header, cst.Name) and kept_in(self.file, header) is None:
+            made = self._group_of_list(header, before)
         else:
             made = self._part(header, before)
             if made.members is None:
                 made = Step(("[", *made.parts, "]"), 1)
-        return self._part(arguments["body"], made) if "body" in arguments else made
+        if "body" not in arguments:
+            return made
+        return self._part(arguments["body"], made)
 
     def _named(self, before: Step | None) -> Step | None:
         """Something that can be written several times in place of what came before."""
@@ -208,3 +293,22 @@ class Compiler:
         name = f"step{len(self.statements) + 1}"
         self.statements.append((f"{name} = ", *before.parts))
         return Step((name,), before.members)
+
+
+def _only(call: cst.Call) -> cst.BaseExpression | None:
+    """What a canvas is made of, if that is one argument, with a star or without one."""
+    if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star == "**":
+        return None
+    value = call.args[0].value
+    starred = call.args[0].star == "*"
+    iterable = isinstance(value, cst.GeneratorExp | cst.ListComp | cst.Name)
+    return value if iterable and (starred or not isinstance(value, cst.Call)) else None
+
+
+def _listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """The members of a list, where they are written; a variable stands for itself."""
+    if isinstance(node, cst.List | cst.Tuple):
+        return [each.value for each in node.elements]
+    if isinstance(node, cst.GeneratorExp | cst.ListComp):
+        return [node.elt]
+    return [node] if node is not None else []

@@ -9,9 +9,11 @@ from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
+from .priorities import priority_of
+
 __all__ = ["OF_SUBMIT", "options_of"]
 
-OF_SUBMIT = frozenset({"eta", "expires", "headers", "queue", "timeout"})
+OF_SUBMIT = frozenset({"eta", "expires", "headers", "priority", "queue", "timeout"})
 """What ``submit`` takes beside the arguments; all others need ``call(…).options(…)``."""
 
 RENAMED = {
@@ -29,7 +31,6 @@ DROPPED = frozenset({"retry", "retry_policy", "connection", "producer", "shadow"
 WHY_NOT = {
     "link": "what follows a job is a node of a taskmq.workflow.Workflow",
     "link_error": "Workflow.on_error runs a task when a node is lost",
-    "priority": "priorities are -9 to 9 and higher is sooner, on every store: choose one",
     "routing_key": "there are no routing keys: queue= says where jobs go",
     "exchange": "there are no exchanges: queue= says where jobs go",
 }
@@ -46,6 +47,8 @@ def options_of(file: PythonFile, given: dict[str, cst.BaseExpression]) -> dict[s
         if name == "ignore_result" and is_literal(value, "True", "False"):
             if is_literal(value, "True"):
                 found["store_result"] = ("False",)
+        elif name == "priority":
+            found[name] = priority_of(file, value)
         elif name in RENAMED and RENAMED[name] not in found:
             found[RENAMED[name]] = (file.whole(value),)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
-from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Span, Target
+from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.native.settings import DJANGO, config_by_name, config_of, names_of
 from taskmq_migrate.problems import Unclear
@@ -260,12 +260,9 @@ class MakeApp(PythonRule):
         block = file.parent(line)
         if not isinstance(block, cst.Module):
             raise Unclear("settings are arguments of Config; here they depend on a condition")
-        span = file.span(line)
         if line.trailing_whitespace.comment is not None:
             raise Unclear("settings are arguments of Config; a comment stands behind one")
-        following = [each for each in file.line_starts if each >= span.end]
-        end = following[0] if following else len(file.text)
-        app.edits.append(file.replace(Span(file.line_start(span.start), end)))
+        app.edits.append(file.replace(file.lines_of(line)))
 
 
 RULE = MakeApp()

@@ -10,6 +10,7 @@ from taskmq_migrate.arguments import Arguments, Part, Parts, comma_separated, is
 from taskmq_migrate.model import Example, NewImport, Page, Site, Target
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.native.bodies import tasks_that_ask_for_retry
+from taskmq_migrate.native.priorities import priority_of
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.native.retrying import policy_of
 from taskmq_migrate.problems import Unclear
@@ -41,8 +42,6 @@ DROPPED = frozenset(
 )
 WHY_NOT = {
     "base": "write a class derived from taskmq.Task, with run() and hooks, and app.register() it",
-    "priority": "priorities are -9 to 9 and higher is sooner, on every store: choose one, "
-    "then priority= is an option of @task as well",
     "exchange": "there are no exchanges: queue= says where jobs go",
     "routing_key": "there are no routing keys: queue= says where jobs go",
     "pydantic": "annotate the parameters: arguments are converted to msgspec and pydantic types",
@@ -127,7 +126,7 @@ class TaskOptions(PythonRule):
         if shared:
             text, more = file.import_as("taskmq.task", name)
             imports += more
-        if not shared and not imports and _is_done(arguments.keywords):
+        if not shared and not imports and _is_done(file, arguments.keywords):
             return None
         shown = ("(", *comma_separated(options), ")") if options else ()
         return file.convert_at(
@@ -173,17 +172,21 @@ class TaskOptions(PythonRule):
             return [("store_result=not ", file.whole(value))]
         if name == "rate_limit" and not is_literal(value, "None"):
             return [("rate_limit=", file.whole(value)), ('rate_scope="worker"',)]
+        if name == "priority":
+            return [("priority=", *priority_of(file, value))]
         if name == "serializer" and literal_text(value) == "json":
             return []
         why = WHY_NOT.get(name, "the engine has no such option, or not with this value")
         raise Unclear(f"{name}: {why}")
 
 
-def _is_done(given: dict[str, cst.BaseExpression]) -> bool:
+def _is_done(file: PythonFile, given: dict[str, cst.BaseExpression]) -> bool:
     """Whether the engine takes these options as they are."""
+    if "priority" in given and len(priority_of(file, given["priority"])) > 1:
+        return False
     if "rate_limit" in given and "rate_scope" not in given:
         return False
-    return given.keys() <= SAME | NATIVE | {"rate_limit"}
+    return given.keys() <= SAME | NATIVE | {"priority", "rate_limit"}
 
 
 RULE = TaskOptions()

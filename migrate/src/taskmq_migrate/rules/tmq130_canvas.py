@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.model import Example, Page, Safety, Site, Span, Target
-from taskmq_migrate.native.canvas import Compiler, is_canvas, is_signature, launched
+from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Span, Target
+from taskmq_migrate.native.canvas import Compiler, is_canvas
+from taskmq_migrate.native.launches import Launch, launch_of, statement_of
+from taskmq_migrate.native.signatures import as_call, is_signature
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
@@ -30,8 +32,10 @@ class Canvas(PythonRule):
         "group. A result among the arguments is a node.",
         risk="The value is a WorkflowRun: get(timeout), status(), cancel() and retry(), with the "
         "id of the workflow. "
-        "A group that is made by a comprehension gives a list if it has several members and the "
-        "result itself if it has one: where it is the last step, that waits for --unsafe.",
+        "A group that is made at run time gives a list if it has several members and the "
+        "result itself if it has one: where its result is used, that waits for --unsafe. So do "
+        "options of a chain that is a list: Celery gives them to the first step, here "
+        "all get them.",
         examples=(
             Example(
                 "views.py",
@@ -52,6 +56,20 @@ class Canvas(PythonRule):
                 others={"shop/tasks.py": TASKS},
             ),
             Example(
+                "lists.py",
+                before="from celery import chain\nfrom shop.tasks import fetch\n\n\n"
+                "def crawl(urls):\n    steps = []\n"
+                "    for url in urls:\n        steps.append(fetch.si(url))\n"
+                "    chain(steps).delay()\n",
+                after="from taskmq.workflow import Workflow\nfrom shop.tasks import fetch\n\n\n"
+                "def crawl(urls):\n    steps = []\n"
+                "    for url in urls:\n        steps.append(fetch.call(url))\n"
+                "    flow = Workflow()\n    step1 = ()\n"
+                "    for call in steps:\n        step1 = flow.add(call, after=step1)\n"
+                "    if flow.nodes:\n        flow.submit()\n",
+                others={"shop/tasks.py": TASKS},
+            ),
+            Example(
                 "later.py",
                 before="from celery import group\nfrom shop.tasks import fetch\n\n\n"
                 "def prepare(urls):\n    return group(fetch.s(url) for url in urls)\n",
@@ -68,6 +86,8 @@ class Canvas(PythonRule):
     def sites(self, file: PythonFile) -> Iterator[Site]:
         found: list[cst.BaseExpression] = [*file.nodes(cst.Call)]
         found += file.nodes(cst.BinaryOperation)
+        sites: list[Site] = []
+        left: list[tuple[cst.BaseExpression, str]] = []
         for node in found:
             if not is_canvas(file, node) and not is_signature(file, node):
                 continue
@@ -77,48 +97,103 @@ class Canvas(PythonRule):
             ):
                 continue
             try:
-                yield self._site(file, node)
+                sites.append(self._site(file, node))
             except Unclear as problem:
-                yield file.mark_at(node, str(problem))
+                left.append((node, str(problem)))
+        yield from sites
+        taken = [edit for site in sites for edit in site.edits]
+        for node, why in left:
+            span = file.span(node)
+            if not any(each.start <= span.start and span.end <= each.end for each in taken):
+                yield file.mark_at(node, why)
 
     def _site(self, file: PythonFile, node: cst.BaseExpression) -> Site:
-        call, body = launched(file, node)
-        statement = self._statement(file, call)
-        flow = self._free_name(file, node)
-        compiler = Compiler(file, flow)
-        compiler.build(node, body)
-        workflow, imports = file.import_as("taskmq.workflow.Workflow", node)
+        launch = launch_of(file, node)
+        if isinstance(node, cst.Call) and is_signature(file, node):
+            return self._single(file, node, launch)
+        if launch.variable is not None:
+            return self._held(file, node, launch, launch.variable)
+        (call,) = launch.calls
+        statement = statement_of(file, call)
         span, start = file.span(statement), file.span(call).start
         indent = file.text[file.line_start(span.start) : span.start]
         gap = f"{file.newline}{indent}"
-        parts: list[str | Span] = [f"{flow} = {workflow}()", gap]
+        compiler = Compiler(file, self._free_name(file, node), gap, launch.options)
+        used = not isinstance(statement, cst.Expr)
+        compiler.build(node, launch.body, used=used or launch.replaces is not None)
+        flow = compiler.flow
+        parts, imports = self._building(file, node, compiler, gap)
+        if launch.replaces is not None:
+            parts += ["return ", file.span(launch.replaces), f".request.replace({flow})"]
+        elif used or not compiler.perhaps_empty:
+            rest = Span(file.span(call).end, span.end)
+            parts += [Span(span.start, start), f"{flow}.submit()", rest]
+        else:
+            parts += [f"if {flow}.nodes:", gap, f"    {flow}.submit()"]
+            compiler.perhaps_empty = False
+        return self._done(file, call, compiler, imports, file.replace(span, *parts))
+
+    def _building(
+        self, file: PythonFile, node: cst.CSTNode, compiler: Compiler, gap: str
+    ) -> tuple[list[str | Span], tuple[NewImport, ...]]:
+        workflow, imports = file.import_as("taskmq.workflow.Workflow", node)
+        parts: list[str | Span] = [f"{compiler.flow} = {workflow}()", gap]
         for each in compiler.statements:
             parts += [*each, gap]
-        parts += [Span(span.start, start), f"{flow}.submit()", Span(file.span(call).end, span.end)]
+        return parts, imports
+
+    def _done(
+        self,
+        file: PythonFile,
+        where: cst.CSTNode,
+        compiler: Compiler,
+        imports: tuple[NewImport, ...],
+        *edits: Edit,
+    ) -> Site:
+        unsure = compiler.perhaps_one or compiler.perhaps_empty or compiler.guessed
         return file.convert_at(
-            call,
+            where,
             "a workflow",
-            file.replace(span, *parts),
+            *edits,
+            *compiler.edits,
             imports=imports,
             released=tuple(compiler.released),
-            safety=Safety.UNSAFE if compiler.guessed else None,
+            safety=Safety.UNSAFE if unsure else None,
         )
 
-    def _statement(self, file: PythonFile, call: cst.Call) -> cst.CSTNode:
-        """The statement that begins with evaluating the call. Raises `Unclear`."""
-        statement = next(
-            (each for each in file.ancestors(call) if isinstance(each, cst.BaseSmallStatement)),
-            None,
-        )
-        line = file.parent(statement) if statement is not None else None
-        if (
-            not isinstance(statement, cst.Expr | cst.Assign | cst.AnnAssign | cst.Return)
-            or not isinstance(line, cst.SimpleStatementLine)
-            or len(line.body) > 1
-            or _first(statement.value, call) is not call
-        ):
-            raise Unclear("a canvas within a larger expression: build a taskmq.workflow.Workflow")
-        return statement
+    def _held(
+        self, file: PythonFile, node: cst.BaseExpression, launch: Launch, name: cst.Name
+    ) -> Site:
+        """A canvas in a variable: that holds the workflow then."""
+        statement = file.statement(node)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+            raise Unclear("a canvas within a line of more statements")
+        span = file.span(statement)
+        gap = f"{file.newline}{file.text[file.line_start(span.start) : span.start]}"
+        compiler = Compiler(file, name.value, gap, launch.options)
+        used = any(not isinstance(file.parent(each), cst.Expr) for each in launch.calls)
+        compiler.build(node, None, used=used)
+        parts, imports = self._building(file, node, compiler, gap)
+        edits = [file.replace(span, *parts[:-1])]
+        edits += [file.replace(file.span(each), f"{name.value}.submit()") for each in launch.calls]
+        return self._done(file, node, compiler, imports, *edits)
+
+    def _single(self, file: PythonFile, node: cst.Call, launch: Launch) -> Site:
+        """One signature: a call of its task."""
+        if launch.replaces is not None:
+            (call,) = launch.calls
+            statement = statement_of(file, call)
+            parts = ("return ", file.span(launch.replaces), ".request.replace(")
+            edit = file.replace(file.span(statement), *parts, *as_call(file, node), ")")
+            return file.convert_at(node, "a call of its task", edit)
+        if launch.variable is None:
+            made = as_call(file, node, launch.options)
+            edit = file.replace(file.span(launch.calls[0]), *made, ".submit()")
+            return file.convert_at(node, "a call of its task", edit)
+        edits = [file.replace(file.whole(node), *as_call(file, node, launch.options))]
+        name = launch.variable.value
+        edits += [file.replace(file.span(each), f"{name}.submit()") for each in launch.calls]
+        return file.convert_at(node, "a call of its task", *edits)
 
     def _free_name(self, file: PythonFile, node: cst.CSTNode) -> str:
         scope = file.resolver.scope(node)
@@ -127,13 +202,6 @@ class Canvas(PythonRule):
             if scope is None or name not in scope or _holds_workflow(file, node, name):
                 return name
         raise Unclear("names for a workflow are taken: build a taskmq.workflow.Workflow")
-
-
-def _first(node: cst.BaseExpression | None, wanted: cst.Call) -> cst.BaseExpression | None:
-    """What is evaluated first in ``wanted(…).get(…).attribute``."""
-    while node is not wanted and isinstance(node, cst.Attribute | cst.Call):
-        node = node.value if isinstance(node, cst.Attribute) else node.func
-    return node
 
 
 def _is_option(file: PythonFile, node: cst.CSTNode) -> bool:
