@@ -25,7 +25,7 @@ from .everything import (
 from .fetch import sdist
 from .html import write_html
 from .places import HTML, PAGE, README, short
-from .plan import Item, items_of
+from .plan import Item, items_of, known_to_fail
 from .problems import Problem
 from .report import write_page, write_readme
 from .results import PASSED
@@ -103,7 +103,9 @@ def carry_out(tool: Tool, request: work.Request) -> int:
     screen = Screen(tool.console, f"{request.suite.name} on {request.environment.side}")
     if request.environment.side == CELERY:
         durations = baselines.durations(request.suite, request.pair, request.environment)
-        found = work.carry_out(request, tool.catalog, screen, baseline=durations)
+        found = work.carry_out(
+            request, tool.catalog, screen, baseline=durations, once=known_to_fail(request)
+        )
         show(tool.console, request, found)
         return DIFFERS if found.failing() else OK
     name, pair = request.suite.name, request.pair
@@ -114,7 +116,14 @@ def carry_out(tool: Tool, request: work.Request) -> int:
         passes = known is not None and known.outcome(test) == PASSED
         return not passes or expected.of(test) is not None
 
-    found = work.carry_out(request, tool.catalog, screen, baseline=known, expected=may_fail)
+    found = work.carry_out(
+        request,
+        tool.catalog,
+        screen,
+        baseline=known,
+        expected=may_fail,
+        once=known_to_fail(request),
+    )
     show(tool.console, request, found)
     if known is None:
         tool.console.print(f"[yellow]nothing to compare with:[/yellow] run {name} --on celery")

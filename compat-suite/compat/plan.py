@@ -6,10 +6,12 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import baselines
+from . import baselines, expectations
 from .catalog import CELERY, Catalog, Suite
 from .environments import SHIM, Environment
+from .expectations import Expectations
 from .records import read_records
+from .results import BAD
 from .work import Request, last_run
 
 UNKNOWN_SECONDS = 600.0
@@ -80,25 +82,47 @@ def seconds_of(suite: Suite, pair: str, environment: Environment) -> float:
     return sum(each.seconds for each in known.results.values())
 
 
-def next_that_fits(waiting: Sequence[Item], free: int) -> Item | None:
-    """The first that there are seats for."""
-    return next((item for item in waiting if item.seats <= free), None)
+def known_to_fail(request: Request) -> frozenset[str]:
+    """Tests that fail each time, by the baseline and by what is expected of the shim."""
+    name, pair, environment = request.suite.name, request.pair, request.environment
+    known = baselines.baseline(name, pair, Environment(CELERY, environment.version))
+    if known is None:
+        return frozenset()
+    found = {test for test, result in known.results.items() if result.outcome in BAD}
+    if environment.side == SHIM:
+        expected = Expectations(expectations.read(name), pair)
+        found |= {t for t in known.results if (e := expected.of(t)) and not e.may_pass}
+    return frozenset(found)
+
+
+def next_that_fits(waiting: Sequence[Item], running: Sequence[Item], jobs: int) -> Item | None:
+    """The first that there are seats for.
+
+    A run of several processes keeps the processors busy: there is one of these at a time, and
+    the others leave it the seats that it needs.
+    """
+    free = jobs - sum(item.seats for item in running)
+    kept = 0
+    if not any(item.seats > 1 for item in running):
+        wide = [item for item in waiting if item.seats > 1]
+        if wide and wide[0].seats <= free:
+            return wide[0]
+        kept = max((item.seats for item in wide), default=0)
+    return next((item for item in waiting if item.seats == 1 and free > kept), None)
 
 
 def starts(items: Sequence[Item], jobs: int) -> tuple[list[tuple[float, Item]], float]:
     """When each would start, if all took as long as expected, and when the last would end."""
-    waiting, free, now, end = list(items), jobs, 0.0, 0.0
-    running: list[tuple[float, int, int]] = []
+    waiting, now, end = list(items), 0.0, 0.0
+    running: list[tuple[float, int, Item]] = []
     found: list[tuple[float, Item]] = []
     while waiting:
-        item = next_that_fits(waiting, free)
+        item = next_that_fits(waiting, [each for _, _, each in running], jobs)
         if item is None:
-            now, _, seats = heapq.heappop(running)
-            free += seats
+            now, _, _ = heapq.heappop(running)
             continue
         waiting.remove(item)
-        free -= item.seats
         found.append((now, item))
-        heapq.heappush(running, (now + item.seconds, len(found), item.seats))
+        heapq.heappush(running, (now + item.seconds, len(found), item))
         end = max(end, now + item.seconds)
     return found, end

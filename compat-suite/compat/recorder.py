@@ -2,7 +2,8 @@
 
 The runner reads along, so it knows which test hung when it kills the process, and which one was
 running when the process died. `COMPAT_EVENTS` is the file, one JSON object a line; `COMPAT_SELECT`
-names a file with the ids of the tests to run, all of them if it is not set.
+names a file with the ids of the tests to run, all of them if it is not set, and `COMPAT_ONCE` one
+with those that are tried once, whatever number of reruns the suite asks for.
 
 Standard library and pytest only.
 """
@@ -28,11 +29,12 @@ DETAIL = 4000
 class Recorder:
     """Events in the order in which they happen; each is on disk when the next thing starts."""
 
-    def __init__(self, events: Path, selected: Path | None) -> None:
+    def __init__(self, events: Path, selected: Path | None, once: Path | None = None) -> None:
         self._file = events.open("a", buffering=1)
         # A child that a test forks off goes through the same hooks: it is not the one that runs.
         self._pid = os.getpid()
         self._selected = None if selected is None else set(json.loads(selected.read_text()))
+        self._once = set() if once is None else set(json.loads(once.read_text()))
         self._reports: list[pytest.TestReport] = []
         self._reruns: Counter[str] = Counter()
 
@@ -55,6 +57,10 @@ class Recorder:
             left_out = [each for each in items if each.nodeid not in self._selected]
             items[:] = [each for each in items if each.nodeid in self._selected]
             config.hook.pytest_deselected(items=left_out)
+        for each in items:
+            if each.nodeid in self._once:
+                # The mark that is nearest to a test is the one that pytest-rerunfailures takes.
+                each.add_marker(pytest.mark.flaky(reruns=0), append=False)
         self._write("collected", ids=[each.nodeid for each in items])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -122,6 +128,6 @@ def pytest_configure(config: pytest.Config) -> None:
     dump = Path(os.environ["COMPAT_DUMP"]).open("w")  # noqa: SIM115  # until pytest ends
     config.add_cleanup(dump.close)
     faulthandler.register(signal.SIGUSR1, file=dump)
-    selected = os.environ.get("COMPAT_SELECT")
-    events = Path(os.environ["COMPAT_EVENTS"])
-    config.pluginmanager.register(Recorder(events, Path(selected) if selected else None))
+    named = [os.environ.get(name) for name in ("COMPAT_SELECT", "COMPAT_ONCE")]
+    selected, once = (Path(name) if name else None for name in named)
+    config.pluginmanager.register(Recorder(Path(os.environ["COMPAT_EVENTS"]), selected, once))

@@ -43,8 +43,12 @@ class Session:
         work: Path,
         log: Path,
         selected: Iterable[str] | None = None,
+        once: Iterable[str] = (),
     ) -> None:
-        """`work` is a folder for files of its own; `log` gets what it prints."""
+        """`work` is a folder for files of its own; `log` gets what it prints.
+
+        Tests of `once` are not run again, even where the suite asks for that.
+        """
         self._mark = uuid.uuid4().hex
         self._events = work / f"{self._mark}.events"
         self._events.touch()
@@ -52,10 +56,11 @@ class Session:
         self._position = 0
         variables = {**command.variables, MARK: self._mark, "COMPAT_EVENTS": str(self._events)}
         variables["COMPAT_DUMP"] = str(self._dump)
-        if selected is not None:
-            names = work / f"{self._mark}.selected"
-            names.write_text(json.dumps(list(selected)))
-            variables["COMPAT_SELECT"] = str(names)
+        for what, tests in (("SELECT", selected), ("ONCE", once)):
+            if tests is not None:
+                names = work / f"{self._mark}.{what.lower()}"
+                names.write_text(json.dumps(list(tests)))
+                variables[f"COMPAT_{what}"] = str(names)
         self._pid_path = work / f"{self._mark}.pid"
         launch = ["/bin/sh", "-c", LAUNCH, str(self._pid_path), *command.program, *arguments]
         with log.open("ab") as output:

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +22,7 @@ from .environments import SHIM, Environment, contents, ensure, ensure_overlay
 from .fetch import copy_checkout, sdist, unpack
 from .places import RUNS, SUITES, TOP
 from .problems import Problem
-from .results import Result, Run, read_json, write_json, write_junit
+from .results import HUNG, Result, Run, read_json, write_json, write_junit
 from .runner import Collected, Journal, Plan, Runner, suspects
 from .screen import Screen
 from .servers import Servers, split_pair, variables_for
@@ -102,14 +102,16 @@ def carry_out(
     *,
     baseline: Run | None = None,
     expected: Callable[[str], bool] = lambda test: False,
+    once: Collection[str] = (),
     stopping: threading.Event | None = None,
 ) -> Run:
     """Run it and keep what it found. Raises `Problem`, and `Interrupted` if `stopping` gets set.
 
     With a baseline a test's time limit follows from the time that it took there. What fails
-    although nobody expects it is run once more.
+    although nobody expects it is run once more; what is known to fail, `once`, is tried once.
     """
     with ground(request, catalog, screen, baseline, stopping) as plan:
+        plan.once = once
         return execute(request, plan, screen, key_of(request, catalog), baseline, expected)
 
 
@@ -263,12 +265,14 @@ def limits(request: Request, baseline: Run | None) -> Callable[[str], float]:
         return lambda test: fixed
     if baseline is None:
         return lambda test: most
-    known = {test: result.seconds for test, result in baseline.results.items()}
+    known = baseline.results
 
     def limit(test: str) -> float:
         if test not in known:
             return most
-        return min(most, max(least, PATIENCE * known[test]))
+        # One that hung had patience enough then.
+        patience = 1.0 if known[test].outcome == HUNG else PATIENCE
+        return min(most, max(least, patience * known[test].seconds))
 
     return limit
 

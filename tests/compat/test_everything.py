@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from compat import commands, work
-from compat.catalog import read_catalog
+from compat.catalog import CELERY, read_catalog
 from compat.environments import SHIM, Environment
 from compat.everything import Everything, Progress, show_plan, verdict_of
-from compat.plan import Item, items_of, starts
+from compat.plan import Item, items_of, known_to_fail, starts
 from compat.results import PASSED
 from compat.runner import Interrupted
 from rich.console import Console
@@ -28,10 +28,23 @@ def item(name: str, seconds: float, seats: int = 1) -> Item:
 
 
 def test_runs_start_as_seats_get_free() -> None:
-    long, wide, short = item("long", 100), item("wide", 30, seats=3), item("short", 50)
-    found, end = starts([long, wide, short], jobs=3)
-    assert [(start, each) for start, each in found] == [(0, long), (0, short), (100, wide)]
-    assert end == 130
+    long, short, last = item("long", 100), item("short", 50), item("last", 20)
+    found, end = starts([long, short, last], jobs=2)
+    assert found == [(0, long), (0, short), (50, last)]
+    assert end == 100
+
+
+def test_runs_of_several_processes_go_one_after_the_other() -> None:
+    wide, other = item("wide", 30, seats=2), item("other", 20, seats=2)
+    one, two, three = item("one", 100), item("two", 60), item("three", 10)
+    found, end = starts([one, wide, other, two, three], jobs=4)
+    assert found == [(0, wide), (0, one), (0, two), (30, other), (50, three)]
+    assert end == 100
+
+
+def test_a_run_that_needs_every_seat_gets_them() -> None:
+    wide, one = item("wide", 30, seats=3), item("one", 100)
+    assert starts([one, wide], jobs=3) == ([(0, wide), (30, one)], 130)
 
 
 def test_a_run_never_has_more_processes_than_there_are_seats() -> None:
@@ -161,6 +174,14 @@ def test_what_failed_beside_others_is_run_once_more_alone(bench: Bench, whole: W
     everything.run_again(items)
     assert judged(items[0])
     assert bench.found().flaky() == ["test_seeded.py::test_b"]
+
+
+def test_what_is_known_to_fail_is_named(bench: Bench) -> None:
+    bench.passes_on_celery(["test_a", "test_b"])
+    bench.expect(test_b="missing")
+    assert known_to_fail(bench.request()) == {"test_seeded.py::test_b"}
+    on_celery = bench.request(environment=Environment(CELERY, "1.0"))
+    assert known_to_fail(on_celery) == frozenset()
 
 
 def judged(item: Item) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 from compat import runner, work
+from compat.catalog import read_catalog
+from compat.environments import SHIM, Environment
 from compat.problems import Problem
 from compat.results import CRASHED, ERROR, FAILED, HUNG, PASSED, SKIPPED, Result, Run
 from compat.runner import HOPELESS, Follower, divide
 from compat.screen import Screen
+from rich.console import Console
+from tests.compat.conftest import CATALOG
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Bench
@@ -234,6 +239,42 @@ def test_reruns_of_a_test_share_its_time_limit(monkeypatch: pytest.MonkeyPatch) 
     assert follower.is_late()
     follower.give_up("")
     assert told == [HUNG]
+
+
+def test_what_is_known_to_fail_is_tried_once(bench: Bench) -> None:
+    told = bench.sources / "told"
+    bench.seed(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def told(request):\n"
+        "    mark = request.node.get_closest_marker('flaky')\n"
+        f"    open({str(told)!r}, 'a').write(f'{{mark.kwargs}}\\n')\n"
+        "@pytest.mark.flaky(reruns=5)\n"
+        "def test_bad(told): assert False\n"
+        "@pytest.mark.flaky(reruns=5)\n"
+        "def test_good(told): pass\n"
+    )
+    screen = Screen(Console(file=io.StringIO()), "seeded")
+    once = {"test_seeded.py::test_bad"}
+    work.carry_out(bench.request(), CATALOG, screen, expected=lambda test: True, once=once)
+    assert told.read_text().splitlines() == ["{'reruns': 0}", "{'reruns': 5}"]
+
+
+def test_what_hung_before_gets_no_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {
+        "hangs": Result(HUNG, 50.0),
+        "is slow": Result(PASSED, 20.0),
+        "is fast": Result(PASSED),
+    }
+    baseline = Run("seeded", "celery", "1.0", "", results=results)
+    suite = dataclasses.replace(read_catalog().suite("integration"), seconds=300)
+    limit = work.limits(work.Request(suite, Environment(SHIM, "1.0")), baseline)
+    assert [limit(each) for each in ("hangs", "is slow", "is fast", "is new")] == [
+        50.0,
+        200.0,
+        work.LEAST_SECONDS,
+        300.0,
+    ]
 
 
 def test_a_set_up_that_never_works_is_not_tried_for_ever() -> None:
