@@ -8,7 +8,7 @@ from functools import lru_cache
 from .facts import ConfigSource, Facts, ModuleFacts
 from .settingnames import OLD_TO_NEW
 
-__all__ = ["Renames", "Style", "django_style", "renames"]
+__all__ = ["Renames", "Style", "django_style", "is_django_settings", "renames", "style_of"]
 
 DEFAULT_MODULE = "celeryconfig"
 
@@ -81,6 +81,19 @@ def is_django_settings(facts: Facts, module: ModuleFacts) -> bool:
     if module.path in facts.django_settings:
         return True
     return any("settings" in each for each in module.path.removesuffix(".py").split("/")[-2:])
+
+
+def style_of(facts: Facts, module: ModuleFacts) -> Style | None:
+    """How a module of the project spells settings of Celery; None if it is none of settings."""
+    if is_django_settings(facts, module):
+        return django_style(facts)
+    for source in facts.configuration:
+        reference = source.reference.replace(":", ".")
+        if source.how == "module" and facts.module(reference, source.path) is module:
+            return Style(source.namespace or "")
+    if module.module.rpartition(".")[2] == DEFAULT_MODULE:
+        return Style()
+    return None
 
 
 def _source(out: Renames, facts: Facts, source: ConfigSource) -> None:

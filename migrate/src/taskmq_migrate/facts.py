@@ -7,7 +7,7 @@ says: ``src.proj.tasks.add`` for ``add`` in ``src/proj/tasks.py``. Imports say `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -252,6 +252,19 @@ class Facts:
         module, inner, _ = found
         bases = module.classes.get(inner, ())
         return any(self.is_task_class(each, module.path, steps - 1) for each in bases)
+
+    def derives_from(
+        self, name: str, wanted: Collection[str], near: str = "", steps: int = STEPS
+    ) -> bool:
+        """Whether a name is one of these classes, or derives from one, as far as can be seen."""
+        name = self.canonical(name, near)
+        if name in wanted:
+            return True
+        found = self._locate(name, near)
+        if found is None or found[2] or not steps:
+            return False
+        bases = found[0].classes.get(found[1], ())
+        return any(self.derives_from(each, wanted, found[0].path, steps - 1) for each in bases)
 
     def task_modules(self) -> list[str]:
         """Modules of the project that are named ``tasks`` and define tasks."""
