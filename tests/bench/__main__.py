@@ -3,6 +3,7 @@
 python -m tests.bench                                   the engine on every store, a few minutes
 python -m tests.bench --store redis --only drain --pool solo --pool threads --processes 1,2
 python -m tests.bench --peers celery,huey --contestant native --contestant shim
+python -m tests.bench --targets --store redis           what it is held to, and whether it is met
 python -m tests.bench --json runs.json --markdown table.md --plot bench.png
 python -m tests.bench --from runs.json --plot bench.png  draw what was measured earlier
 python -m tests.bench memory --help                     whether a worker's memory stays flat
@@ -21,15 +22,15 @@ import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
-from . import memory
+from . import memory, targets
 from .environments import ENTRANTS, OURS, PEERS
 from .report import markdown, number, plot, rows_of
-from .rounds import JOBS, Run, Wanted, run_all
+from .rounds import JOBS, Manner, Plan, Run, plan_of, run_all
 from .stores import STORES
 
 POOLS = ("threads", "solo", "processes", "asyncio")
@@ -46,6 +47,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     what.add_argument("-c", "--concurrency", type=int, default=8, help="jobs at once, each worker")
     what.add_argument("--contestant", action="append", choices=OURS, help="default: native")
     what.add_argument("--peers", type=_peers, default=[], help=f"some of {','.join(PEERS)}")
+    what.add_argument(
+        "--targets", action="store_true", help="what the engine is held to, beside its peers"
+    )
     what.add_argument("--rounds", type=int, default=5, help="medians of so many (default: 5)")
     what.add_argument("--jobs", type=int, help="a run; default: as each workload needs them")
     what.add_argument("--idle-seconds", type=float, default=3.0)
@@ -77,60 +81,70 @@ def main() -> None:
     if sys.argv[1:2] == ["memory"]:
         sys.exit(memory.main(sys.argv[2:]))
     options = parse(sys.argv[1:])
+    held = targets.chosen(options.store, options.only) if options.targets else []
     if options.earlier is None:
-        runs, setting = list(_reported(run_all(wanted(options)))), setting_of(options)
+        plan = targets.plan_for(held) if options.targets else plan_from(options)
+        runs = measured(plan, manner(options))
+        setting = setting_of(options, plan)
     else:
         earlier = json.loads(options.earlier.read_text())
         runs, setting = [Run(**run) for run in earlier["runs"]], earlier["setting"]
     if options.json is not None:
         text = json.dumps({"setting": setting, "runs": [asdict(run) for run in runs]}, indent=1)
         print(text) if str(options.json) == "-" else options.json.write_text(text + "\n")
-    table = markdown(rows_of(runs), setting, errors=[run for run in runs if run.error])
+    verdicts = targets.judge(held, runs)
+    table = targets.table(verdicts) + "\n" if verdicts else ""
+    table += markdown(rows_of(runs), setting, errors=[run for run in runs if run.error])
     if options.markdown is not None:
         options.markdown.write_text(table)
     elif options.json is None:
         print(table, end="")
     if options.plot is not None:
         plot(rows_of(runs), options.plot)
-    if any(run.error for run in runs):
+    if any(run.error for run in runs) or not all(verdict.met for verdict in verdicts):
         sys.exit(1)
 
 
-def wanted(options: argparse.Namespace) -> Wanted:
-    return Wanted(
-        stores=options.store or STORES,
-        workloads=options.only or list(JOBS),
-        pools=options.pool or POOLS[:1],
-        processes=options.processes,
-        contestants=[*(options.contestant or OURS[:1]), *options.peers],
-        rounds=options.rounds,
-        jobs=options.jobs,
-        concurrency=options.concurrency,
-        seconds=options.idle_seconds,
-        fsync=not options.no_fsync,
-    )
-
-
-def setting_of(options: argparse.Namespace) -> dict[str, object]:
+def plan_from(options: argparse.Namespace) -> Plan:
     names = [*(options.contestant or OURS[:1]), *options.peers]
+    pools = options.pool or POOLS[:1]
+    crews = [(pool, count, options.concurrency) for pool in pools for count in options.processes]
+    return plan_of(options.store or STORES, options.only or list(JOBS), crews, names)
+
+
+def manner(options: argparse.Namespace) -> Manner:
+    return Manner(options.rounds, options.jobs, options.idle_seconds, not options.no_fsync)
+
+
+def setting_of(options: argparse.Namespace, plan: Plan) -> dict[str, object]:
+    names = dict.fromkeys(name for names in plan.values() for name in names)
     versions = [requirement for name in names for requirement in ENTRANTS[name].requirements[:1]]
     return {
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
         "machine": f"{platform.machine()} with {os.cpu_count()} cores",
-        "concurrency": options.concurrency,
         "rounds": options.rounds,
         **({"peers": " ".join(versions)} if versions else {}),
     }
 
 
-def _reported(runs: Iterable[Run]) -> Iterable[Run]:
-    """The same; whoever watches sees how far it is."""
-    for run in runs:
-        figures = ", ".join(f"{name} {number(value)}" for name, value in run.figures.items())
-        where = f"{run.workload} {run.store} {run.pool} x{run.processes}"
-        print(f"{run.round + 1}: {where} {run.contestant}: {run.error or figures}", file=sys.stderr)
-        yield run
+def measured(plan: Plan, manner: Manner) -> list[Run]:
+    """All runs of the plan, or those that were done when somebody interrupted it. Whoever watches
+    sees how far it is."""
+    runs: list[Run] = []
+    try:
+        for run in run_all(plan, manner):
+            runs.append(run)
+            report(run, len(runs), sum(map(len, plan.values())) * manner.rounds)
+    except KeyboardInterrupt:
+        print("interrupted: what follows is of the runs that were done", file=sys.stderr)
+    return runs
+
+
+def report(run: Run, done: int, planned: int) -> None:
+    figures = ", ".join(f"{name} {number(value)}" for name, value in run.figures.items())
+    where = f"round {run.round + 1}, {run.cell.title}, {run.contestant}"
+    print(f"{done}/{planned}: {where}: {run.error or figures}", file=sys.stderr)
 
 
 if __name__ == "__main__":

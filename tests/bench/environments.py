@@ -10,8 +10,10 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 CACHE = TOP / ".cache" / "bench"
-OURS = ("native", "shim")
+OURS = ("native", "shim", "limit")
 GRAPHS = ("chain", "fan_out")
+RUNNING = ("drain", "latency", "urgent", "round_trip", *GRAPHS, "idle")
+"""The workloads that need a worker."""
 
 
 @dataclass(frozen=True)
@@ -23,22 +25,50 @@ class Entrant:
     stores: tuple[str, ...]
     requirements: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
-    """The workloads that it cannot run: nothing of it keeps results, or joins."""
+    """The workloads that it cannot run: nothing of it keeps results, joins, or knows priorities."""
 
 
+TASKIQ = ("taskiq==0.13.0", "taskiq-redis==1.2.4", "hiredis")
 ENTRANTS = {
     "native": Entrant("native", ("memory", "sqlite", "redis", "postgres", "rabbitmq")),
-    "shim": Entrant("celery_app", ("sqlite", "redis", "postgres")),
-    "celery": Entrant("celery_app", ("redis",), ("celery[redis]==5.7.0", "hiredis")),
-    "dramatiq": Entrant("dramatiq_app", ("redis",), ("dramatiq[redis,rabbitmq]==2.2.1", "hiredis")),
-    "huey": Entrant("huey_app", ("sqlite", "redis"), ("huey==3.5.4", "redis", "hiredis")),
-    "rq": Entrant("rq_app", ("redis",), ("rq==3.0.0", "hiredis"), lacks=GRAPHS),
+    "shim": Entrant("celery_app", ("sqlite", "redis", "postgres"), lacks=("urgent",)),
+    "limit": Entrant("limit", ("sqlite", "redis", "postgres"), lacks=("bulk", *RUNNING)),
+    "celery": Entrant(
+        "celery_app", ("redis",), ("celery[redis]==5.7.0", "hiredis"), lacks=("urgent",)
+    ),
+    "dramatiq": Entrant(
+        "dramatiq_app",
+        ("redis", "rabbitmq"),
+        ("dramatiq[redis,rabbitmq]==2.2.1", "hiredis"),
+        lacks=("urgent",),
+    ),
+    "huey": Entrant(
+        "huey_app", ("sqlite", "redis"), ("huey==3.5.4", "redis", "hiredis"), lacks=("urgent",)
+    ),
+    "rq": Entrant("rq_app", ("redis",), ("rq==3.0.0", "hiredis"), lacks=("urgent", *GRAPHS)),
+    "taskiq": Entrant("taskiq_app", ("redis",), TASKIQ, lacks=("urgent", *GRAPHS)),
+    "taskiq-uvloop": Entrant(
+        "taskiq_app", ("redis",), (*TASKIQ, "uvloop"), lacks=("urgent", *GRAPHS)
+    ),
+    "saq": Entrant(
+        "saq_app",
+        ("redis", "postgres"),
+        ("saq[redis,postgres,hiredis]==0.26.4", "psycopg[binary]"),
+        lacks=("urgent", *GRAPHS),
+    ),
     "pgqueuer": Entrant(
         "pgqueuer_app",
         ("postgres",),
         ("pgqueuer==1.6.0", "asyncpg"),
-        lacks=("round_trip", *GRAPHS),
+        lacks=("urgent", "round_trip", *GRAPHS),
     ),
+    "procrastinate": Entrant(
+        "procrastinate_app",
+        ("postgres",),
+        ("procrastinate==3.10.0", "psycopg[binary]"),
+        lacks=("urgent", "round_trip", *GRAPHS),
+    ),
+    "taskito": Entrant("taskito_app", ("sqlite",), ("taskito==0.22.0",), lacks=("urgent", *GRAPHS)),
 }
 PEERS = tuple(name for name in ENTRANTS if name not in OURS)
 

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,18 @@ JOBS = {
     "bulk": 20_000,
     "drain": 10_000,
     "latency": 50,
+    "urgent": 50,
     "round_trip": 200,
     "chain": 100,
     "fan_out": 100,
     "idle": 1,
 }
 """How many of everything, unless told otherwise. The names are those of the workloads."""
+SUBMITTING = ("enqueue", "bulk")
+"""The workloads that need no worker."""
 TIMEOUT = 600.0
+Plan = Mapping["Cell", Sequence[str]]
+"""Who takes part in what."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +40,25 @@ class Cell:
 
     workload: str
     store: str
-    pool: str
-    processes: int
+    pool: str = "threads"
+    processes: int = 1
+    concurrency: int = 8
 
     def __lt__(self, other: Cell) -> bool:
         """In the order of the workloads, as people read them."""
         return self._place < other._place
 
     @property
-    def _place(self) -> tuple[int, str, str, int]:
-        return list(JOBS).index(self.workload), self.store, self.pool, self.processes
+    def _place(self) -> tuple[int, str, str, int, int]:
+        crew = self.pool, self.processes, self.concurrency
+        return list(JOBS).index(self.workload), self.store, *crew
 
     @property
     def title(self) -> str:
-        crew = "" if self.workload in ("enqueue", "bulk") else f", {self.pool} x{self.processes}"
-        return f"{self.workload.replace('_', ' ')}, {self.store}{crew}"
+        title = f"{self.workload.replace('_', ' ')}, {self.store}"
+        if self.workload in SUBMITTING:
+            return title
+        return f"{title}, {self.pool} {self.concurrency} x{self.processes}"
 
 
 @dataclass(frozen=True)
@@ -65,66 +74,70 @@ class Run:
     jobs: int
     figures: dict[str, float]
     error: str = ""
+    concurrency: int = 8
 
     @property
     def cell(self) -> Cell:
-        return Cell(self.workload, self.store, self.pool, self.processes)
+        return Cell(self.workload, self.store, self.pool, self.processes, self.concurrency)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command line asks for."""
+class Manner:
+    """How it is measured."""
 
-    stores: Sequence[str]
-    workloads: Sequence[str]
-    pools: Sequence[str]
-    processes: Sequence[int]
-    contestants: Sequence[str]
-    rounds: int
+    rounds: int = 5
     jobs: int | None = None
-    concurrency: int = 8
+    """Of a run; ``None``: as each workload needs them."""
     seconds: float = 3.0
+    """How long idle workers are watched."""
     fsync: bool = True
 
-    def cells(self, store: str) -> Iterator[Cell]:
-        for workload in self.workloads:
-            crews = [(pool, count) for pool in self.pools for count in self.processes]
-            if workload in ("enqueue", "bulk"):
-                crews = crews[:1]
-            for pool, count in crews:
-                yield Cell(workload, store, pool, count)
 
-    def contestants_of(self, cell: Cell) -> list[str]:
-        return [
-            name
-            for name in self.contestants
-            if cell.store in ENTRANTS[name].stores
-            and cell.workload not in ENTRANTS[name].lacks
-            and (cell.pool != "asyncio" or name == "native")
-        ]
+def plan_of(
+    stores: Sequence[str],
+    workloads: Sequence[str],
+    crews: Sequence[tuple[str, int, int]],
+    contestants: Sequence[str],
+) -> Plan:
+    """Everything with everything, as far as a contestant can: each crew is a pool, how many
+    processes, and how many jobs each of them runs at once."""
+    plan: dict[Cell, list[str]] = {}
+    for store in stores:
+        for workload in workloads:
+            for crew in crews[:1] if workload in SUBMITTING else crews:
+                cell = Cell(workload, store, *crew)
+                plan[cell] = [name for name in contestants if takes_part(name, cell)]
+    return plan
 
 
-def run_all(wanted: Wanted, seed: int = 1) -> Iterator[Run]:
+def takes_part(name: str, cell: Cell) -> bool:
+    entrant = ENTRANTS[name]
+    if cell.pool == "asyncio" and name != "native":
+        return False
+    return cell.store in entrant.stores and cell.workload not in entrant.lacks
+
+
+def run_all(plan: Plan, manner: Manner, seed: int = 1) -> Iterator[Run]:
     """Every run, as soon as it is done. In each round the cells, and in each cell the contestants,
     come in an order of their own."""
     chance = random.Random(seed)
-    for name in wanted.contestants:
+    for name in dict.fromkeys(name for names in plan.values() for name in names):
         python_of(name)
-    for store in wanted.stores:
-        with a_store(store, fsync=wanted.fsync) as place:
-            for number in range(wanted.rounds):
-                cells = list(wanted.cells(store))
+    for store in dict.fromkeys(cell.store for cell in plan):
+        with a_store(store, fsync=manner.fsync) as place:
+            for number in range(manner.rounds):
+                cells = [cell for cell in plan if cell.store == store]
                 chance.shuffle(cells)
                 for cell in cells:
-                    names = wanted.contestants_of(cell)
+                    names = list(plan[cell])
                     chance.shuffle(names)
                     for name in names:
-                        yield run_one(wanted, cell, name, number, place)
+                        yield run_one(manner, cell, name, number, place)
 
 
-def run_one(wanted: Wanted, cell: Cell, name: str, number: int, place: Place) -> Run:
+def run_one(manner: Manner, cell: Cell, name: str, number: int, place: Place) -> Run:
     """One contestant, once, on an empty store."""
-    jobs = wanted.jobs or JOBS[cell.workload]
+    jobs = manner.jobs or JOBS[cell.workload]
     with tempfile.TemporaryDirectory(prefix="taskmq-bench-", dir=_memory()) as folder:
         order = Order(
             contestant=ENTRANTS[name].module,
@@ -134,14 +147,14 @@ def run_one(wanted: Wanted, cell: Cell, name: str, number: int, place: Place) ->
             marks=f"{folder}/marks",
             jobs=jobs,
             pool=cell.pool,
-            concurrency=wanted.concurrency,
+            concurrency=cell.concurrency,
             processes=cell.processes,
-            seconds=wanted.seconds,
+            seconds=manner.seconds,
             probe=place.probe,
         )
         figures, error = _run(name, order)
     where = (cell.workload, cell.store, cell.pool, cell.processes)
-    return Run(*where, name, number, jobs, figures, error)
+    return Run(*where, name, number, jobs, figures, error, cell.concurrency)
 
 
 def _run(name: str, order: Order) -> tuple[dict[str, float], str]:

@@ -24,7 +24,7 @@ kept = {"store_results": True} if WITH_RESULTS else {}
 if order.store == "redis":
     broker = RedisBroker(url=order.url)
 else:
-    broker = RabbitmqBroker(url=order.url, confirm_delivery=True)
+    broker = RabbitmqBroker(url=order.url.partition("?")[0], confirm_delivery=True)
 if WITH_RESULTS:
     broker.add_middleware(Results(backend=RedisBackend(url=order.url)))
     broker.add_middleware(GroupCallbacks(Limits(url=order.url)))

@@ -15,6 +15,7 @@ from .base import Contestant, Crew, Marks, Order
 Figures = dict[str, float]
 PAUSE = 0.05, 0.15
 """Seconds before a sample, from and to: the worker falls asleep, out of step with any poll."""
+BEHIND = 1_000
 MILLI, MICRO, MEBI = 1e3, 1e6, 1 << 20
 
 
@@ -69,6 +70,22 @@ def latency(queue: Contestant, order: Order) -> Figures:
     return _percentiles([started[number] - at for number, at in enumerate(called)])
 
 
+def urgent(queue: Contestant, order: Order) -> Figures:
+    """A job of high priority behind many short ones that wait, the worker at work on them: from the
+    call of submit to the first line of the job."""
+    marks, called, seen = Marks(order.marks), [], 1
+    with queue.workers() as crew:
+        _warm_up(queue, marks, crew)
+        for number in range(order.jobs):
+            queue.submit_many(range(BEHIND, 2 * BEHIND))
+            called.append(time.monotonic())
+            queue.submit_urgent(number)
+            seen += BEHIND + 1
+            marks.wait_for(seen, crew)
+    started = dict(marks.read())
+    return _percentiles([started[number] - at for number, at in enumerate(called)])
+
+
 def round_trip(queue: Contestant, order: Order) -> Figures:
     """Submit, run, and get the result, again and again."""
     with queue.workers() as crew:
@@ -105,7 +122,7 @@ def idle(queue: Contestant, order: Order) -> Figures:
 
 WORKLOADS: dict[str, Callable[[Contestant, Order], Figures]] = {
     each.__name__: each
-    for each in (enqueue, bulk, drain, latency, round_trip, chain, fan_out, idle)
+    for each in (enqueue, bulk, drain, latency, urgent, round_trip, chain, fan_out, idle)
 }
 
 
