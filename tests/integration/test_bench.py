@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.bench.memory import judge
 from tests.bench.report import markdown, rows_of
-from tests.bench.rounds import JOBS, Run
+from tests.bench.rounds import JOBS, Cell, Run, takes_part
+from tests.bench.targets import TARGETS, Entry, Target, chosen, plan_for, table
+from tests.bench.targets import judge as judge_targets
 
 TOP = Path(__file__).parents[2]
 
@@ -58,11 +60,43 @@ def test_less_is_better_where_it_is_time() -> None:
     assert other.ratio == 4.0
 
 
+NATIVE = Entry("native", Cell("drain", "redis"))
+TWICE = Target("twice", NATIVE, at_least=2, times=Entry("celery", Cell("drain", "redis")))
+
+
+@pytest.mark.parametrize(("theirs", "met"), [((50.0, 5.0, 1.0), True), ((60.0, 6.0, 1.0), False)])
+def test_a_target_is_judged_by_the_median_of_the_ratios(
+    theirs: tuple[float, ...], met: bool
+) -> None:
+    runs = [run_of("native", n, value) for n, value in enumerate((100.0, 10.0, 50.0))]
+    runs += [run_of("celery", n, value) for n, value in enumerate(theirs)]
+    (verdict,) = judge_targets([TWICE], runs)
+    assert (verdict.met, verdict.ours, verdict.theirs) == (met, 50.0, sorted(theirs)[1])
+
+
+def test_a_target_that_was_not_measured_is_not_met() -> None:
+    at_most = Target("CPU", NATIVE, "worker CPU µs", at_most=5)
+    verdicts = judge_targets([TWICE, at_most], [run_of("native", 0, 1.0)])
+    assert [verdict.met for verdict in verdicts] == [False, False]
+    said = table(verdicts)
+    assert "| twice (jobs/s) | ≥ 2 x celery | - | 1 |  | not measured |" in said
+    assert "| CPU (worker CPU µs) | ≤ 5 | 10 | 10 |  | no |" in said
+    assert "0 of 2 targets are met." in said
+
+
+def test_every_target_can_be_measured_by_who_takes_part() -> None:
+    for target in TARGETS:
+        for entry in target.entries:
+            assert takes_part(entry.who, entry.cell), target.row
+    plan = plan_for(chosen(["redis"], ["bulk"]))
+    assert plan == {Cell("bulk", "redis"): ["native", "rq"]}
+
+
 def test_the_table_names_what_came_to_nothing() -> None:
     failed = Run("drain", "redis", "threads", 1, "rq", 0, 100, {}, "RuntimeError: a worker ended")
     table = markdown([*rows_of([run_of("native", 0, 2.0)])], {"rounds": 1}, errors=[failed])
-    assert "| drain, redis, threads x1 | native | jobs/s | 2 | 2 to 2 |" in table
-    assert "rq: drain, redis, threads x1: RuntimeError: a worker ended" in table
+    assert "| drain, redis, threads 8 x1 | native | jobs/s | 2 | 2 to 2 |" in table
+    assert "rq: drain, redis, threads 8 x1: RuntimeError: a worker ended" in table
 
 
 @pytest.mark.slow
