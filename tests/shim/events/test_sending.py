@@ -161,6 +161,33 @@ def test_a_canvas_is_told_as_a_whole(
     assert [event["args"] for event in events] == ["(1, 2)", "(0,)", "(1,)", "(2,)"]
 
 
+def test_an_event_that_could_not_be_sent_is_sent_with_the_next(
+    make_app: Callable[..., Any],
+    listen: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = make_app(task_send_sent_event=True, task_publish_retry_policy={"max_retries": 0})
+    heard = listen(app)
+    tried: list[str] = []
+
+    def lose(*args: Any, routing_key: str, **options: Any) -> None:
+        tried.append(routing_key)
+        raise OSError("gone")
+
+    with app.connection_for_write() as connection:
+        producer = app.amqp.Producer(connection)
+        with monkeypatch.context() as patch:
+            patch.setattr(producer.channel, "basic_publish", lose)
+            first = app.send_task("proj.add", (1,), producer=producer)
+        assert tried == ["task.sent"]
+        assert app.amqp._event_dispatcher.kept == 1
+        assert "The event that 1 tasks were sent is kept for later" in caplog.text
+        last = app.send_task("proj.add", (2,), producer=producer)
+    assert [each["uuid"] for each in heard.until("task-sent", 2)] == [last.id, first.id]
+    assert app.amqp._event_dispatcher.kept == 0
+
+
 def test_a_task_is_sent_though_nobody_can_be_told(
     make_app: Callable[..., Any],
     caplog: pytest.LogCaptureFixture,

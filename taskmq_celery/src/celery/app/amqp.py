@@ -310,7 +310,7 @@ class AMQP:
     @cached_property
     def _event_dispatcher(self) -> Any:
         """Makes the event ``task-sent``, for whoever has a producer."""
-        return self.app.events.Dispatcher(enabled=False, buffer_while_offline=False)
+        return self.app.events.Dispatcher(enabled=False)
 
     # -- messages ----------------------------------------------------------------------------
 

@@ -495,6 +495,7 @@ class Celery(Configured, Connected):
             chain=chain,
             task_type=task_type,
             replaced_task_nesting=replaced_task_nesting,
+            producer=producer or publisher,
             **options,
         )
         result: AsyncResult = (result_cls or self.AsyncResult)(sent.headers["id"])

@@ -55,6 +55,7 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
     """
     links = maybe_list(options.pop("link", None)) or []
     chain = (maybe_list(options.pop("chain", None)) or [])[::-1]
+    producer = options.get("producer")
     graph = _collecting.get()
     collected = graph is not None
     if graph is None:
@@ -65,7 +66,7 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
         nonlocal head
         head = graph.head(message, links, chain)
         if not collected:
-            _store(app, graph)
+            _store(app, graph, producer=producer)
 
     if is_patched():
         publish_patched(app, head, head.headers, store)
@@ -90,7 +91,7 @@ def publish_canvas(
     with properly_configured():
         taken = make_room(app, used)
     graph = graph_of(app, canvas, args, kwargs, options, taken=taken, in_slices=True)
-    _store(app, graph)
+    _store(app, graph, producer=options.get("producer"))
     return graph.renamed
 
 
@@ -151,7 +152,7 @@ def _start_of(app: Celery) -> Callable[..., str]:
     return start
 
 
-def _store(app: Celery, graph: Graph, *, unfinished: bool = False) -> None:
+def _store(app: Celery, graph: Graph, *, unfinished: bool = False, producer: Any = None) -> None:
     messages = graph.messages
     with properly_configured():
         submit(app, graph, unfinished=unfinished)
@@ -159,7 +160,7 @@ def _store(app: Celery, graph: Graph, *, unfinished: bool = False) -> None:
         for message in messages:
             _announce(signals.after_task_publish, message, headers=message.headers)
     if app.conf.task_send_sent_event and messages:
-        tell_sent(app, messages)
+        tell_sent(app, messages, producer)
 
 
 def _message_behind(app: Celery, signature: Any, place: Place) -> Message:

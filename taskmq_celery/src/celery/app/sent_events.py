@@ -19,10 +19,11 @@ __all__ = ("tell_sent",)
 logger = get_logger(__name__)
 
 
-def tell_sent(app: Celery, messages: Sequence[Message]) -> None:
+def tell_sent(app: Celery, messages: Sequence[Message], producer: Any = None) -> None:
     """Tell of tasks that have just been stored: of several in one message.
 
-    The tasks will run whatever becomes of the event: that it could not be sent is logged.
+    The tasks will run whatever becomes of the event: that it could not be sent is logged, and it
+    is kept, to be sent when one can be again. ``producer`` is the caller's, if there is one.
     """
     if not carries_control(app.conf.broker_write_url):
         return
@@ -30,12 +31,17 @@ def tell_sent(app: Celery, messages: Sequence[Message]) -> None:
     policy = {"retry": app.conf.task_publish_retry}
     policy["retry_policy"] = app.conf.task_publish_retry_policy
     try:
-        with app.producer_or_acquire() as producer:
+        with app.producer_or_acquire(producer) as sender:
+            before = dispatcher.kept
             if len(messages) == 1:
-                dispatcher.publish("task-sent", _fields(messages[0]), producer, **policy)
+                dispatcher.publish("task-sent", _fields(messages[0]), sender, **policy)
             else:
                 told = [("task-sent", _fields(message)) for message in messages]
-                dispatcher.publish_together(told, producer, **policy)
+                dispatcher.publish_together(told, sender, **policy)
+            if dispatcher.kept > before:
+                logger.warning("The event that %d tasks were sent is kept for later", len(messages))
+            elif before:
+                dispatcher.send_kept(sender)
     except Exception as error:
         logger.warning("No event says that %d tasks were sent: %s", len(messages), error)
 

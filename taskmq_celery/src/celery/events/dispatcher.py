@@ -21,6 +21,8 @@ __all__ = ("EventDispatcher",)
 
 TRANSIENT = 1
 """Delivery mode of messages that need not survive the broker."""
+KEPT = 10_000
+"""Events that are kept while they cannot be sent; the oldest go first."""
 
 
 class EventDispatcher:
@@ -77,7 +79,7 @@ class EventDispatcher:
         self.mutex = threading.RLock()
         self.producer: Any = None
         self._closed = False
-        self._outbound_buffer: deque[tuple[Any, str]] = deque()
+        self._outbound_buffer: deque[tuple[Any, str]] = deque(maxlen=KEPT)
         self._group_buffer: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
 
         conf, place = self.app.conf, self.connection
@@ -198,11 +200,21 @@ class EventDispatcher:
             if self._closed:
                 return
             if errors:
-                for _ in range(len(self._outbound_buffer)):
-                    self._send_again()
+                self.send_kept(self.producer)
             if groups:
                 for group, kept in self._group_buffer.items():
                     self._send_group(group, kept)
+
+    @property
+    def kept(self) -> int:
+        """How many events are kept because they could not be sent."""
+        return len(self._outbound_buffer)
+
+    def send_kept(self, producer: Any) -> None:
+        """Send what could not be sent before."""
+        with self.mutex:
+            for _ in range(self.kept):
+                self._send_again(producer)
 
     def extend_buffer(self, other: EventDispatcher) -> None:
         """Take over what another dispatcher could not send."""
@@ -221,10 +233,10 @@ class EventDispatcher:
         if not full and self.on_send_buffered is not None:
             self.on_send_buffered()
 
-    def _send_again(self) -> None:
+    def _send_again(self, producer: Any) -> None:
         event, key = self._outbound_buffer.popleft()
         try:
-            self._publish(event, self.producer, key)
+            self._publish(event, producer, key)
         except Exception:
             self._outbound_buffer.appendleft((event, key))
             raise
