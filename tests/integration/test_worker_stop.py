@@ -103,6 +103,18 @@ def test_after_the_shutdown_timeout_jobs_are_left_to_their_leases(
     assert "leaves 2 jobs running" in caplog.text
 
 
+def test_a_stop_may_shorten_the_time_that_one_before_has_given(run_worker: Start) -> None:
+    bench = Bench(concurrency=1, shutdown_timeout=3600.0)
+    running = run_worker(bench.app)
+    job = bench.hold.delay(1)
+    bench.wait_until_running(1)
+    running.worker.stop()
+    running.worker.stop(within=0.05)
+    assert running.result().abandoned == 1
+    assert job.state == JobState.RUNNING
+    bench.go.set()
+
+
 def test_stop_now_does_not_wait(run_worker: Start) -> None:
     bench = Bench(concurrency=1, shutdown_timeout=3600.0)
     running = run_worker(bench.app)

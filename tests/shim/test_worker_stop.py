@@ -29,6 +29,8 @@ def slow(self):
     return self.request.delivery_info["redelivered"]
 """
 
+GRACE = "app.conf.worker_soft_shutdown_timeout = {}\n"
+
 
 def until(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + PATIENCE
@@ -40,9 +42,9 @@ def until(condition: Callable[[], Any]) -> None:
 @pytest.fixture
 def slow(program: Any, tmp_path: Path) -> Callable[..., Any]:
     """Starts a worker that is in the middle of a slow task; gives it and the task's id."""
-    program.add_to_tasks(SLOW)
 
-    def start(*options: str, **environment: str) -> tuple[Any, str]:
+    def start(*options: str, more: str = "", **environment: str) -> tuple[Any, str]:
+        program.add_to_tasks(SLOW + more)
         worker = program.ready_worker(*options, **environment)
         sent = program.celery("-A", "proj", "call", "proj.slow").stdout.strip()
         until((tmp_path / "starts").exists)
@@ -92,6 +94,52 @@ def test_quit_is_cold_at_once(slow: Callable[..., Any]) -> None:
 def test_term_can_be_made_cold(slow: Callable[..., Any]) -> None:
     worker, _ = slow("-P", "threads", REMAP_SIGTERM="SIGQUIT")
     assert worker.stop(signal.SIGTERM) == 1
+
+
+def test_what_runs_has_some_time_before_a_cold_shutdown(
+    slow: Callable[..., Any], program: Any, tmp_path: Path
+) -> None:
+    worker, sent = slow("-P", "prefork", "-c", "1", more=GRACE.format(60.0))
+    worker.send(signal.SIGQUIT)
+    worker.wait_for(r"Initiating Soft Shutdown, terminating in 60\.0 seconds$")
+    (tmp_path / "go").touch()
+    worker.wait_for(r"^worker: Cold shutdown \(MainProcess\)$")
+    assert worker.exit_code() == 1
+    assert f"proj.slow[{sent}] succeeded" in worker.output
+    assert "Restoring" not in worker.output
+
+
+def test_what_has_not_ended_in_that_time_goes_back_to_its_queue(
+    slow: Callable[..., Any], program: Any, tmp_path: Path
+) -> None:
+    worker, sent = slow("-P", "prefork", "-c", "1", more=GRACE.format(0.2))
+    assert worker.stop(signal.SIGQUIT) == 1
+    assert "Restoring 1 unacknowledged message(s)" in worker.output
+    (tmp_path / "go").touch()
+    program.ready_worker().wait_for(rf"slow\[{sent}\] succeeded")
+
+
+def test_a_second_signal_does_not_wait_for_that_time(
+    slow: Callable[..., Any], program: Any
+) -> None:
+    worker, _ = slow("-P", "prefork", "-c", "1", more=GRACE.format(60.0))
+    worker.send(signal.SIGQUIT)
+    worker.wait_for("Initiating Soft Shutdown")
+    assert worker.stop(signal.SIGQUIT) == 1
+    assert "Waiting gracefully for cold shutdown to complete..." in worker.output
+
+
+def test_an_idle_worker_has_nothing_to_wait_for_unless_told(program: Any) -> None:
+    program.add_to_tasks(GRACE.format(60.0))
+    worker = program.ready_worker("-P", "solo")
+    assert worker.stop(signal.SIGQUIT) == 1
+    assert "Soft Shutdown" not in worker.output
+    program.add_to_tasks(
+        GRACE.format(60.0) + "app.conf.worker_enable_soft_shutdown_on_idle = True\n"
+    )
+    worker = program.ready_worker("-P", "solo")
+    assert worker.stop(signal.SIGQUIT) == 1
+    assert "Initiating Soft Shutdown" in worker.output
 
 
 def test_three_interrupts_leave_even_a_task_in_the_main_thread(slow: Callable[..., Any]) -> None:

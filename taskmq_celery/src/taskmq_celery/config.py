@@ -155,8 +155,6 @@ NOT_USED: Mapping[str, str] = {
     "worker_autoscaler": _POOL,
     "worker_consumer": "the engine takes the jobs",
     "worker_direct": "a queue for each worker is not supported yet",
-    "worker_enable_soft_shutdown_on_idle": "a worker gives back at once what it has not started",
-    "worker_soft_shutdown_timeout": "a worker gives back at once what it has not started",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
     "worker_deduplicate_successful_tasks": "a settled job is never delivered again",
     "worker_detect_quorum_queues": _BROKER,

@@ -76,6 +76,11 @@ class Inspection:
         mine = [each for each in records if each is not None and each.queue in self._worker.queues]
         return [job for each in mine if (job := self._waiting(each)) is not None]
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it holds any job."""
+        return bool(self._worker.in_flight())
+
     def load(self) -> tuple[int, int]:
         """How many tasks run, and how many have run since it was started."""
         return len(self._worker.running()), self._worker.processed()

@@ -21,7 +21,7 @@ from .inspection import Inspection
 from .received import Received
 from .results import tell_backend
 
-__all__ = ["POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan"]
+__all__ = ["POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan", "WorkerReport"]
 
 logger = logging.getLogger("celery.worker")
 
@@ -171,9 +171,10 @@ class EngineWorker:
         """Delete what waits in the worker's queues; how many jobs there were."""
         return sum(self.engine.transport.purge(queue) for queue in self._worker.queues)
 
-    def stop(self) -> None:
-        """Finish what runs, give back the rest. Safe in a signal handler."""
-        self._worker.stop()
+    def stop(self, within: float | None = None) -> None:
+        """Finish what runs, give back the rest, and what still runs after ``within`` seconds.
+        Safe in a signal handler."""
+        self._worker.stop(within)
 
     def stop_now(self) -> None:
         """Leave what runs: another worker will run it again. Safe in a signal handler."""

@@ -33,6 +33,8 @@ class Worker(WorkController):
 
     quiet = False
     restart_wanted = False
+    winding_down = False
+    """Whether it gives what runs some time before a cold shutdown, and that is not over."""
 
     def start(self) -> None:
         printed = sys.stdout, sys.stderr
@@ -90,6 +92,33 @@ class Worker(WorkController):
         url = self.app.conf.broker_read_url or self.app.conf.broker_url
         connection_logger.info("Connected to %s", masked(url))
         logger.info("%s ready.", self)
+
+    def on_worked(self, report: Any) -> None:
+        if self.winding_down:
+            _say("\nworker: Cold shutdown (MainProcess)")
+        if report.interrupted:
+            _say(f"Restoring {report.interrupted} unacknowledged message(s)")
+
+    def wind_down(self, seconds: float, exitcode: int | None = None) -> None:
+        self.winding_down = True
+        logger.warning("Initiating Soft Shutdown, terminating in %s seconds", seconds)
+        super().wind_down(seconds, exitcode)
+
+    def terminate(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
+        self.winding_down = False
+        super().terminate(in_sighandler, exitcode)
+
+    @property
+    def grace(self) -> float:
+        """Seconds that what runs has before a cold shutdown (``worker_soft_shutdown_timeout``);
+        0: none. Only the first time."""
+        conf = self.app.conf
+        seconds: float = conf.worker_soft_shutdown_timeout or 0.0
+        if self.winding_down or self._terminated or self._engine is None:
+            return 0.0
+        if not (conf.worker_enable_soft_shutdown_on_idle or self.inspection.is_busy):
+            return 0.0
+        return seconds
 
     def on_stopped(self) -> None:
         faulthandler.unregister(_signal.SIGUSR1)
@@ -195,17 +224,29 @@ Handler = Callable[[int, Any], None]
 def _shutdown_handler(worker: Worker, sig: str, *, warm: bool, exitcode: int) -> Handler:
     how = "Warm" if warm else "Cold"
 
-    def handle(number: int, frame: Any) -> None:
-        _say(f"\nworker: {how} shutdown (MainProcess)")
+    def tell() -> None:
         signals.worker_shutting_down.send(
             sender=worker.hostname, sig=sig, how=how, exitcode=exitcode
         )
-        if warm:
-            worker.stop(in_sighandler=True, exitcode=exitcode)
-        else:
-            worker.terminate(in_sighandler=True, exitcode=exitcode)
 
-    return handle
+    def handle_warm(number: int, frame: Any) -> None:
+        _say("\nworker: Warm shutdown (MainProcess)")
+        tell()
+        worker.stop(in_sighandler=True, exitcode=exitcode)
+
+    def handle_cold(number: int, frame: Any) -> None:
+        grace = worker.grace
+        if grace:
+            tell()
+            worker.wind_down(grace, exitcode=exitcode)
+            return
+        if worker.winding_down:
+            _say("\nWaiting gracefully for cold shutdown to complete...")
+        _say("\nworker: Cold shutdown (MainProcess)")
+        tell()
+        worker.terminate(in_sighandler=True, exitcode=exitcode)
+
+    return handle_warm if warm else handle_cold
 
 
 def _interrupt_handler(worker: Worker) -> Handler:
@@ -218,7 +259,8 @@ def _interrupt_handler(worker: Worker) -> Handler:
         os._exit(EX_FAILURE)
 
     def second(number: int, frame: Any) -> None:
-        os_signals["INT"] = third
+        if not worker.grace:
+            os_signals["INT"] = third
         _say("\nworker: Hitting Ctrl+C again will terminate all running tasks!")
         cold(number, frame)
 

@@ -24,7 +24,7 @@ from celery.utils.timer2 import Timer
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.received import Received
-from taskmq_celery.worker import EngineWorker, WorkerPlan
+from taskmq_celery.worker import EngineWorker, WorkerPlan, WorkerReport
 
 from . import state, strategy
 from .consumer import Consumer
@@ -101,6 +101,9 @@ class WorkController:
 
     def on_close(self) -> None:
         """When it has been asked to stop."""
+
+    def on_worked(self, report: WorkerReport) -> None:
+        """When it does no more; ``report`` says what it did."""
 
     def on_stopped(self) -> None:
         """When nothing runs any more."""
@@ -215,7 +218,7 @@ class WorkController:
         try:
             self._steps.start()
             if not self._stopping:  # a signal may have come before the engine was there
-                self._engine.run()
+                self.on_worked(self._engine.run())
         finally:
             self._pidbox.join()
             if self._beat is not None:
@@ -310,6 +313,14 @@ class WorkController:
         self._end(exitcode)
         if self._engine is not None:
             self._engine.stop_now()
+
+    def wind_down(self, seconds: float, exitcode: int | None = None) -> None:
+        """Finish what runs and stop, as `stop` does, but end and give back what still runs after
+        so many seconds. Returns at once; safe in a signal handler."""
+        self._terminated = True
+        self._end(exitcode)
+        if self._engine is not None:
+            self._engine.stop(within=seconds)
 
     @cached_property
     def timer(self) -> Any:

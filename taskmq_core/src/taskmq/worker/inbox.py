@@ -35,6 +35,8 @@ class Inbox:
     def __init__(self) -> None:
         self.stop = False
         """Asked for a graceful end."""
+        self.stop_within: float | None = None
+        """Seconds that what runs still has; ``None``: as configured."""
         self.stop_now = False
         """Asked for an end that does not wait for running jobs."""
         self._outcomes: deque[Outcome] = deque()

@@ -130,7 +130,7 @@ class Loop:
         """One round, without the wait at its end; whether it was the last. See `run`."""
         self.pulse.at(Place.WORKING)
         self._collect()
-        if self._inbox.stop and self._leave_at is None:
+        if self._inbox.stop and (self._leave_at is None or self._inbox.stop_within is not None):
             self._begin_to_stop()
         self._give_back()
         if self._wants_exchange():
@@ -296,9 +296,11 @@ class Loop:
 
     def _begin_to_stop(self) -> None:
         """Reserve nothing more; what has not started goes back at once."""
-        if self._leave_at is None:
-            clearing_up = min(CLEARING_UP, self._shutdown_timeout / 10)
-            self._leave_at = self._monotonic() + self._shutdown_timeout - clearing_up
+        within, self._inbox.stop_within = self._inbox.stop_within, None
+        if self._leave_at is None or within is not None:
+            timeout = self._shutdown_timeout if within is None else within
+            leave_at = self._monotonic() + timeout - min(CLEARING_UP, timeout / 10)
+            self._leave_at = min(leave_at, self._leave_at or FOREVER)
         self._release(self._pool.withdraw(), "the worker stops")
 
     def _interrupt(self, deliveries: list[Delivery]) -> None:

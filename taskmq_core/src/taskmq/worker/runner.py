@@ -92,12 +92,15 @@ class Worker:
         deadline = None if timeout is None else time.monotonic() + timeout
         return self._run(lambda loop: loop.run(until_idle=True, deadline=deadline))
 
-    def stop(self) -> None:
+    def stop(self, within: float | None = None) -> None:
         """Ask for a graceful end: nothing more is reserved, what has not started goes back at
-        once, what runs has ``shutdown_timeout`` seconds.
+        once, what runs has ``shutdown_timeout`` seconds, or ``within`` seconds from now.
 
-        Returns at once. May be repeated, and called from any thread or signal handler.
+        Returns at once. May be repeated, and called from any thread or signal handler: of several
+        times the shortest holds.
         """
+        if within is not None:
+            self._inbox.stop_within = within
         self._inbox.stop = True
         self._inbox.ring()
 
