@@ -90,6 +90,26 @@ def test_jobs_that_were_reserved_together_with_a_long_one_are_given_back(
     bench.let_go(0)
 
 
+def test_a_worker_takes_up_queues_and_leaves_them_while_it_runs(run_worker: RunWorker) -> None:
+    bench = Workbench(concurrency=1)
+    running = run_worker(bench.app, queues=["default"])
+
+    def elsewhere(number: int) -> Any:
+        return bench.note.submit(number, queue="more")
+
+    elsewhere(1)
+    running.worker.consume(["default", "more"])
+    bench.wait_for(1)
+    elsewhere(2)  # it waits by now
+    bench.wait_for(2)
+    running.worker.consume([])
+    left = [bench.note.delay(3), elsewhere(4)]
+    running.worker.consume(["more"])
+    assert left[1].wait(DEADLINE) is JobState.SUCCEEDED
+    assert left[0].state is JobState.QUEUED
+    assert running.worker.queues == ("more",)
+
+
 def test_a_solo_worker_gives_back_what_waits_behind_its_job(run_worker: RunWorker) -> None:
     bench = Workbench(concurrency=1)
     solo = bench.app.config.replace(pool="solo")

@@ -30,6 +30,16 @@ def test_everything() -> None:
     assert options.tls == {"ca": "/ca.pem"}
 
 
+def test_several_brokers() -> None:
+    options = parse(f"amqp://u:p@one//;amqps://two:5671/shop?{STATE}")
+    assert options.brokers == ("amqp://u:p@one//", "amqps://two:5671/shop")
+    assert options.is_amqp
+    assert options.where == "amqp://u:***@one//;amqps://two:5671/shop"
+    assert parse(f"amqp://one?{STATE}").brokers == ("amqp://one",)
+    with pytest.raises(ConfigError, match="names no host"):
+        parse(f"amqp://one;amqp:///shop?{STATE}")
+
+
 def test_any_broker_of_kombu() -> None:
     options = parse(
         f"kombu+sqs://key@/?{STATE}&transport.region=eu&transport.wait=2&transport.x=1.5"

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from taskmq import ConfigError
+from taskmq.urls import without_passwords
 
 from .behind import local_store
 
@@ -50,21 +51,24 @@ def broker_url(
 
     ``options`` is the setting ``broker_transport_options``: the name that sentinels know a server
     by (``master_name``) and where the jobs of a RabbitMQ are (``state``) may be written there.
-    ``results`` is the setting ``result_backend``: a store there has these jobs, too, if no other is
-    named. Without one they are in a file (`taskmq_celery.behind`).
+    Of several URLs of RabbitMQ (a list, or with ``;`` between them) the next is tried where one
+    does not answer; of other kinds the first is taken. ``results`` is the setting
+    ``result_backend``: a store there has these jobs, too, if no other is named. Without one they
+    are in a file (`taskmq_celery.behind`).
     """
     url = url or "amqp://"
     if isinstance(url, (list, tuple)):
-        url = url[0]
+        url = ";".join(url)
     options = options or {}
     if url.startswith("sentinel://"):
         return _sentinels(url, options)
-    url = url.split(";")[0]
+    url, *others = url.split(";")
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = url.rstrip(":/"), ""
     if scheme in BROKERS:
-        return _broker(BROKERS[scheme], rest, options, _store_of_results(results))
+        kept = _store_of_results(results)
+        return _broker(BROKERS[scheme], rest, options, kept, [_place(each) for each in others])
     native = STORES.get(scheme)
     if native is None:
         raise UnsupportedBroker(
@@ -129,16 +133,34 @@ def _store_of_results(results: Any) -> str | None:
     return broker_url(known)
 
 
-def _broker(scheme: str, rest: str, options: Mapping[str, Any], kept: str | None) -> str:
-    place, _, query = rest.partition("?")
-    place = place or "localhost"
+def _place(url: str) -> str:
+    """A further broker to try. Raises `UnsupportedBroker`."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in BROKERS:
+        raise UnsupportedBroker(
+            f"{without_passwords(url)!r} cannot stand in for a RabbitMQ: of several brokers all "
+            f"have to be one (there are: {', '.join(f'{name}://' for name in BROKERS)})"
+        )
+    return f"{BROKERS[scheme]}://{rest.partition('?')[0] or 'localhost'}"
+
+
+def _broker(
+    scheme: str,
+    rest: str,
+    options: Mapping[str, Any],
+    kept: str | None,
+    others: Sequence[str] = (),
+) -> str:
+    first, _, query = rest.partition("?")
+    first = first or "localhost"
+    place = ";".join([first, *others])
     given = dict(parse_qsl(query))
     if given.get("state"):
         return f"{scheme}://{place}?{query}"
     more: Mapping[str, str] = {}
     state = options.get("state") or kept
     if not state:
-        state, more = local_store(place)
+        state, more = local_store(first)
     return f"{scheme}://{place}?{urlencode({**more, **given, 'state': state})}"
 
 

@@ -171,6 +171,10 @@ class EngineWorker:
         """Delete what waits in the worker's queues; how many jobs there were."""
         return sum(self.engine.transport.purge(queue) for queue in self._worker.queues)
 
+    def consume(self, queues: Sequence[str]) -> None:
+        """Take jobs from these queues from now on. From any thread."""
+        self._worker.consume(queues)
+
     def stop(self, within: float | None = None) -> None:
         """Finish what runs, give back the rest, and what still runs after ``within`` seconds.
         Safe in a signal handler."""

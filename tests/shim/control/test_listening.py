@@ -99,7 +99,9 @@ def test_the_pool_of_one_app_is_not_closed_with_another(redis_url: str) -> None:
     app.close()
 
 
-def test_a_broker_that_comes_back(start_service: Callable[..., Any]) -> None:
+def test_a_broker_that_comes_back(
+    start_service: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
     redis = start_service(services.Redis, {"appendonly": "yes"})
     app = make_app(redis.url)
     with worker_of(app):
@@ -109,4 +111,7 @@ def test_a_broker_that_comes_back(start_service: Callable[..., Any]) -> None:
         answers = (asking.control.inspect([NAME], timeout=0.5).ping() for _ in range(40))
         assert any(answer == PONG for answer in answers)
         asking.close()
+        lines = [message for message in caplog.messages if "consumer: Conn" in message]
+        assert lines[0].startswith("consumer: Connection to broker lost.")
+        assert caplog.messages.count(f"Connected to {redis.url}") == 2
     app.close()

@@ -145,7 +145,7 @@ class Queues(dict[str, Any]):
         real = {self.aliases[name].name if name in self.aliases else name for name in names}
         if self._consume_from is None:
             # What was declared later is there for routing: it is not consumed from.
-            self._deselected = {name for name in self if name in real}
+            self._deselected |= {name for name in self if name in real}
         else:
             for name in real:
                 self._consume_from.pop(name, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .base import BasePool
 
 __all__ = ("TaskPool",)
@@ -13,3 +15,7 @@ class TaskPool(BasePool):
     name = "solo"
     engine_pool = "solo"
     own_process = True
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {**super().info, "max-concurrency": 1}

@@ -79,7 +79,6 @@ TIMER_PRIORITY = 6
 """What Celery's workers say of every task that waits for its time."""
 TASK_INFO = ("exchange", "routing_key", "rate_limit")
 
-QUEUES_STAY = "a worker cannot change its queues while it runs"
 NO_EVENTS = "events are unavailable: the broker of this worker carries none"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -299,7 +298,7 @@ def clock(state: Any, **_: Any) -> dict[str, Any]:
 @inspect_command()
 def active_queues(state: Any, **_: Any) -> list[dict[str, Any]]:
     """The queues that the worker takes jobs from."""
-    queues = state.app.amqp.queues.consume_from.values()
+    queues = state.consumer.controller.consumed.values()
     return [dict(queue.as_dict(recurse=True)) for queue in queues]
 
 
@@ -507,10 +506,12 @@ def add_consumer(
     **options: Any,
 ) -> dict[str, Any]:
     """Take jobs from another queue too."""
-    return nok(QUEUES_STAY)
+    state.consumer.add_task_queue(queue, exchange, exchange_type, routing_key, **options)
+    return ok(f"add consumer {queue}")
 
 
 @control_command(args=[("queue", str)], signature="<queue>")
 def cancel_consumer(state: Any, queue: str, **_: Any) -> dict[str, Any]:
     """Take no more jobs from a queue."""
-    return nok(QUEUES_STAY)
+    state.consumer.cancel_task_queue(queue)
+    return ok(f"no longer consuming from {queue}")

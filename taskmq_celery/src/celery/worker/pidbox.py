@@ -17,6 +17,15 @@ from .control import Panel
 __all__ = ("Pidbox",)
 
 logger = get_logger(__name__)
+consumer_logger = get_logger("celery.worker.consumer.consumer")
+connection_logger = get_logger("celery.worker.consumer.connection")
+
+LOST = "consumer: Connection to broker lost. Trying to re-establish the connection..."
+CANNOT_CONNECT = "consumer: Cannot connect to %s: %s.\n%s\n"
+NEXT = "Will retry using next failover."
+AGAIN = "Trying again in {:.2f} seconds... ({})"
+LATER = {"interval_start": 2, "interval_step": 2, "interval_max": 32}
+"""Seconds between two tries to connect: at first, more each time, at most."""
 
 PATIENCE = 2.0
 """Longest time in seconds that a worker's start waits for its mailbox."""
@@ -28,8 +37,13 @@ LONGEST_PAUSE = 10.0
 class Pidbox:
     """Serves one worker, in a thread of its own: it answers while tasks run, in any pool.
 
-    A broker that goes away is waited for. What a command raises is its answer.
+    A broker that goes away is waited for, and told of in the log as Celery's users know it: jobs
+    come by the engine's own connection, which does the same without a word. What a command raises
+    is its answer.
     """
+
+    _errors: tuple[type[BaseException], ...] = (OSError,)
+    """What a lost connection raises."""
 
     def __init__(self, controller: Any) -> None:
         self._controller = controller
@@ -37,6 +51,7 @@ class Pidbox:
         self._listening = threading.Event()
         # No event: it is set by signal handlers, which may interrupt one another.
         self._stopped = False
+        self._was_connected = False
 
     def start(self) -> None:
         """Returns when commands are heard, or the broker takes longer than `PATIENCE`."""
@@ -59,10 +74,16 @@ class Pidbox:
         while not self._stopped:
             self._listening.clear()
             try:
-                self._serve()
+                with self._connect() as connection:
+                    self._serve(connection)
+            except _StoppedError:
+                return
             except Exception as error:  # whatever it is: the next connection may be better
                 if self._listening.is_set():
                     pause = PAUSE
+                    if isinstance(error, self._errors):
+                        consumer_logger.warning(LOST)
+                        continue
                 logger.warning(
                     "Remote control: %s; trying again in %.1f s", _one_line(error), pause
                 )
@@ -74,29 +95,54 @@ class Pidbox:
         while not self._stopped and time.monotonic() < until:
             time.sleep(min(PAUSE, seconds))
 
-    def _serve(self) -> None:
-        controller = self._controller
+    def _connect(self) -> Any:
+        """A connection that is open. Raises `_StoppedError`."""
+        app = self._controller.app
         # Nobody would answer the broker's heartbeats while a command is carried out.
-        with controller.app.connection_for_read(heartbeat=0) as connection:
-            channel = connection.channel()
-            node = controller.app.control.mailbox(connection).Node(
-                controller.hostname,
-                state=AttributeDict(
-                    app=controller.app,
-                    hostname=controller.hostname,
-                    consumer=controller.consumer,
-                    tset=set,
-                ),
-                handlers=Panel.data,
-                channel=channel,
-            )
-            node.listen(channel, callback=lambda body, message: self._obey(node, body, message))
-            self._listening.set()
-            while not self._stopped:
-                try:
-                    connection.drain_events(timeout=PAUSE)
-                except TimeoutError:
-                    continue
+        connection = app.connection_for_read(heartbeat=0)
+        self._errors = (*connection.recoverable_connection_errors, OSError)
+        most = app.conf.broker_connection_max_retries
+        tries = 0
+
+        def tell(error: BaseException, interval: float) -> None:
+            nonlocal tries
+            then = NEXT
+            if interval:
+                tries += 1
+                then = AGAIN.format(interval, f"{tries}/{most}" if most else tries)
+            consumer_logger.error(CANNOT_CONNECT, connection.as_uri(), _one_line(error), then)
+
+        def go_on() -> None:
+            if self._stopped:
+                raise _StoppedError
+
+        connection.ensure_connection(tell, callback=go_on, reraise_as_library_errors=False, **LATER)
+        if self._was_connected or tries:
+            connection_logger.info("Connected to %s", connection.as_uri())
+        self._was_connected = True
+        return connection
+
+    def _serve(self, connection: Any) -> None:
+        controller = self._controller
+        channel = connection.channel()
+        node = controller.app.control.mailbox(connection).Node(
+            controller.hostname,
+            state=AttributeDict(
+                app=controller.app,
+                hostname=controller.hostname,
+                consumer=controller.consumer,
+                tset=set,
+            ),
+            handlers=Panel.data,
+            channel=channel,
+        )
+        node.listen(channel, callback=lambda body, message: self._obey(node, body, message))
+        self._listening.set()
+        while not self._stopped:
+            try:
+                connection.drain_events(timeout=PAUSE)
+            except TimeoutError:
+                continue
 
     def _obey(self, node: Any, body: Any, message: Any) -> None:
         if self._stopped:
@@ -117,6 +163,10 @@ class Pidbox:
                     **body["reply_to"],
                     ticket=body.get("ticket"),
                 )
+
+
+class _StoppedError(Exception):
+    """It is to end, and does not wait for the broker any more."""
 
 
 def _code(error: SystemExit) -> int:

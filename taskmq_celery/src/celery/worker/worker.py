@@ -7,7 +7,7 @@ import importlib
 import os
 import resource
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +65,8 @@ class WorkController:
     exitcode: int | None = None
     state_name = "INIT"
     blueprint: Any = None
+    consumed: Mapping[str, Any] = {}
+    """The queues that it takes jobs from: kombu's, by name."""
 
     def __init__(self, app: Any = None, hostname: str | None = None, **kwargs: Any) -> None:
         self.app = app or self.app
@@ -161,6 +163,12 @@ class WorkController:
             name = error.args[0] if error.args else ""
             raise ImproperlyConfigured(UNKNOWN_QUEUE.format(list(include), name)) from None
         queues.deselect(list(exclude))
+
+    def consume(self, queues: Mapping[str, Any]) -> None:
+        """Take jobs from these queues (kombu's, by name) from now on, and from no others."""
+        self.consumed = dict(queues)
+        if self._engine is not None:
+            self._engine.consume(list(queues))
 
     def setup_includes(self, includes: Sequence[str]) -> None:
         """Import further modules with tasks."""
@@ -262,12 +270,13 @@ class WorkController:
             self._engine.close()
 
     def _plan(self) -> WorkerPlan:
+        self.consumed = dict(self.app.amqp.queues.consume_from)  # signals may have added some
         multiplier = self.prefetch_multiplier
         solo = self.pool_cls.engine_pool == "solo"
         slots = 1 if solo else self.concurrency
         return WorkerPlan(
             hostname=self.hostname,
-            queues=list(self.app.amqp.queues.consume_from),
+            queues=list(self.consumed),
             concurrency=slots,
             pool=self.pool_cls.engine_pool,
             prefetch=multiplier * slots if multiplier else None,

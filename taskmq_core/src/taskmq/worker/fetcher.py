@@ -83,6 +83,11 @@ class Fetcher:
         self._down_since = 0.0
         self._unstarted: set[int] = set()  # deliveries that were revoked before they started
 
+    def consume(self, queues: Mapping[str, int]) -> None:
+        """Reserve from these queues from now on, by weight. From any thread."""
+        self._queues = queues
+        self._quotas.watch(queues)
+
     @property
     def is_answered(self) -> bool:
         """Whether the store answered last time."""
@@ -95,7 +100,7 @@ class Fetcher:
         settlements = self.sending = self.unsent
         self.unsent = []
         self._quotas.let_go(settlement.delivery for settlement in settlements)
-        reservation = None if limit is None else self._reservation(limit)
+        reservation = None if limit is None or not self._queues else self._reservation(limit)
         self._keeper.let_go(settlements)
         began = self._monotonic()
         try:

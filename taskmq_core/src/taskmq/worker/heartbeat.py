@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -46,6 +46,10 @@ class Heartbeat:
     def resize(self, slots: int) -> None:
         """The worker has so many slots from now on."""
         self.record = msgspec.structs.replace(self.record, concurrency=slots)
+
+    def consume(self, queues: Sequence[str]) -> None:
+        """The worker takes jobs from these queues from now on."""
+        self.record = msgspec.structs.replace(self.record, queues=tuple(queues))
 
     def beat(self) -> None:
         """Renew the entry; a store that does not answer is tried again at the next beat."""

@@ -29,7 +29,9 @@ class Lookout:
         self, transport: Reserver, queues: Sequence[str], on_change: Callable[[], None]
     ) -> None:
         self._transport = transport
-        self._queues = queues
+        self._queues: Sequence[str] = queues
+        self._listened: Sequence[str] = queues
+        self._swap = threading.Lock()  # held while the listener is woken, or another one comes
         self._on_change = on_change
         self._listener: Listener | None = None
         self._orders: SimpleQueue[None] = SimpleQueue()
@@ -42,6 +44,13 @@ class Lookout:
         """Raises `TransportError`."""
         self._listener = self._transport.listen(self._queues)
         self._thread.start()
+
+    def consume(self, queues: Sequence[str]) -> None:
+        """Wait for changes of these queues from now on. From any thread."""
+        with self._swap:
+            self._queues = queues
+            if self._listener is not None:
+                self._listener.wake()
 
     def prepare(self) -> None:
         """To be called before the loop looks."""
@@ -56,25 +65,43 @@ class Lookout:
 
     def stop(self) -> None:
         """End the thread and close the listener."""
-        listener, self._listener = self._listener, None
-        if listener is None:
-            return
-        self._stop.set()
-        listener.wake()
+        with self._swap:
+            if self._listener is None:
+                return
+            self._stop.set()
+            self._listener.wake()
         self._orders.put(None)
         self._thread.join()
-        listener.close()
+        self._listener.close()
+        self._listener = None
 
     def _run(self) -> None:
         while True:
             self._orders.get()
             if self._stop.is_set():
                 return
-            self._wait(self._listener)
+            if self._listened is self._queues:
+                self._wait(self._listener)
+            if self._listened is not self._queues:
+                self._listen_anew()  # and look at once: nobody listened meanwhile
             self._waiting = False
             if self._stop.is_set():
                 return
             self._on_change()
+
+    def _listen_anew(self) -> None:
+        queues = self._queues
+        try:
+            listener = self._transport.listen(queues)
+        except Exception as error:  # the look reports what is wrong, and comes back here
+            logger.debug("cannot listen to other queues yet: %s", error)
+            self._stop.wait(self._backoff.next())
+            return
+        with self._swap:
+            before, self._listener = self._listener, listener
+            self._listened = queues
+        if before is not None:
+            before.close()
 
     def _wait(self, listener: Listener | None) -> None:
         try:

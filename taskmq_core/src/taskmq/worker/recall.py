@@ -12,4 +12,4 @@ class Recall(Enum):
 
     LOST = "its lease is lost"
     REVOKED = "revoked"
-    PAUSED = "its queue or workflow is paused"
+    PAUSED = "its queue or workflow is paused, or not this worker's any more"

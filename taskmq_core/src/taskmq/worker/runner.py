@@ -144,6 +144,20 @@ class Worker:
         session.resize(session.pool.slots + by)
         return session.pool.slots
 
+    def consume(self, queues: Sequence[str]) -> None:
+        """Take jobs from these queues from now on, and no more from others: what has not started
+        of those goes back. None at all is possible while it runs. From any thread.
+
+        Raises `ConfigError` for a queue without a name.
+        """
+        names = tuple(dict.fromkeys(queues))
+        session = self._session
+        if not all(names) or not (names or session):
+            raise ConfigError(f"a worker needs queues, each with a name; got {queues!r}")
+        self.queues = names
+        if session is not None:
+            session.consume(names)
+
     # -- from other threads ------------------------------------------------------------------
 
     def health(self, stuck_after: float = STUCK_AFTER) -> Health:

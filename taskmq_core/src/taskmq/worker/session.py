@@ -96,7 +96,7 @@ class Session:
         self.fetcher = Fetcher(
             app,
             worker=name,
-            queues={queue: config.weight(queue) for queue in queues},
+            queues=self._weights(queues),
             lease=config.lease,
             keeper=self.keeper,
             pace=pace,
@@ -150,6 +150,18 @@ class Session:
         self.heartbeat.resize(slots)
         self._inbox.notice()
         logger.info("%d slots instead of %d", slots, before)
+
+    def consume(self, queues: Sequence[str]) -> None:
+        """Take jobs from these queues only, from now on."""
+        self.fetcher.consume(self._weights(queues))
+        self._lookout.consume(queues)
+        self.heartbeat.consume(queues)
+        self.keeper.recall_unstarted(lambda delivery: delivery.queue not in queues)
+        self._inbox.notice()
+        logger.info("queues: %s", ", ".join(queues) or "none")
+
+    def _weights(self, queues: Sequence[str]) -> dict[str, int]:
+        return {queue: self._setting.config.weight(queue) for queue in queues}
 
     def _scale(self, autoscale: Autoscale) -> None:
         slots = self.pool.slots

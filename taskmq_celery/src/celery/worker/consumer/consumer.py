@@ -23,6 +23,8 @@ class Consumer:
     what the program's consumer steps are given."""
 
     blueprint: Any = None
+    _pending_operations: tuple[()] = ()
+    """What waits for the connection: nothing, it is done at once."""
 
     def __init__(self, controller: Any) -> None:
         self.controller = controller
@@ -76,6 +78,43 @@ class Consumer:
         opened = vars(self).pop("connection", None)
         if opened is not None:
             ignore_errors(opened, opened.close)
+
+    def add_task_queue(
+        self,
+        queue: Any,
+        exchange: str | None = None,
+        exchange_type: str | None = None,
+        routing_key: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Take jobs from another queue too: one that is declared, or a new one with these
+        properties. Raises ``ValueError`` for an empty name."""
+        queues, controller = self.app.amqp.queues, self.controller
+        name = getattr(queue, "name", queue)
+        if not name:
+            raise ValueError("a queue needs a name")
+        known = queues.aliases.get(name) or queues.get(name)
+        if known is None and queue is name:
+            properties = {
+                "exchange": exchange or name,
+                "exchange_type": exchange_type or "direct",
+                "routing_key": routing_key,
+            }
+            known = queues.select_add(name, **properties, **options)
+        else:
+            known = queues.select_add(known or queue)
+        if known.name not in controller.consumed:
+            controller.consume({**controller.consumed, known.name: known})
+            logger.info("Started consuming from %s", name)
+
+    def cancel_task_queue(self, queue: Any) -> None:
+        """Take no more jobs from a queue, given by name or alias; unstarted ones go back."""
+        queues, controller = self.app.amqp.queues, self.controller
+        given = getattr(queue, "name", queue)
+        name = queues.aliases[given].name if given in queues.aliases else given
+        logger.info("Canceling queue %s", given)
+        queues.deselect([name])
+        controller.consume({k: v for k, v in controller.consumed.items() if k != name})
 
     @property
     def task_buckets(self) -> dict[str, None]:

@@ -45,12 +45,29 @@ class Broker:
         if not self.is_amqp:
             _check_known(options)
         self.where = options.where
+        self._urls = options.brokers
+        self._at = 0  # the one that answered last
 
     def open(self, *, heartbeat: float, on_blocked: Callable[[bool], None] | None = None) -> Link:
-        """Connect; bounded by ``connect_timeout``. Raises whatever the driver raises.
+        """Connect, where there are several brokers to the next that answers, from the one that
+        did last; each try is bounded by ``connect_timeout``. Raises whatever the driver raises.
 
         ``on_blocked`` hears when the broker stops to take messages (true), and when it goes on.
         """
+        first, count = self._at, len(self._urls)
+        for turn in range(count):
+            at = (first + turn) % count
+            try:
+                link = self._open(self._urls[at], heartbeat, on_blocked)
+            except Exception:
+                if turn + 1 == count:
+                    raise
+            else:
+                self._at = at
+                break
+        return link
+
+    def _open(self, url: str, heartbeat: float, on_blocked: Callable[[bool], None] | None) -> Link:
         options = self.options
         connect_timeout = left(options.connect_timeout)
         forwarded: dict[str, Any] = dict(options.forwarded)
@@ -65,10 +82,10 @@ class Broker:
                 forwarded["on_blocked"] = lambda *_: on_blocked(True)
                 forwarded["on_unblocked"] = lambda *_: on_blocked(False)
         connection = Connection(
-            options.broker,
+            url,
             connect_timeout=connect_timeout,
             heartbeat=heartbeat,
-            ssl=self._tls(),
+            ssl=self._tls(url),
             transport_options=forwarded,
         )
         return Link(connection, is_amqp=self.is_amqp, timeout=options.publish_timeout)
@@ -95,11 +112,11 @@ class Broker:
     def _scheme(self) -> str:
         return urlsplit(self.options.broker).scheme
 
-    def _tls(self) -> Any:
-        if self._scheme != "amqps":
+    def _tls(self, url: str) -> Any:
+        if urlsplit(url).scheme != "amqps":
             return None
         named = {TLS_NAMES[name]: path for name, path in self.options.tls.items()}
-        host = urlsplit(self.options.broker).hostname
+        host = urlsplit(url).hostname
         return {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": host, **named}
 
 

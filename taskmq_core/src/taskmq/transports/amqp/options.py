@@ -43,7 +43,7 @@ class Options:
     """Where broker and state are, and how they are used. Durations are seconds."""
 
     broker: str
-    """The URL for kombu, without our options."""
+    """The URL for kombu, without our options; several of AMQP with ``;`` between them."""
     state: str
     """The URL of the transport that has the jobs."""
     namespace: str = "taskmq"
@@ -65,6 +65,11 @@ class Options:
     """Options of kombu's transport."""
 
     @property
+    def brokers(self) -> tuple[str, ...]:
+        """The URLs to try, in order."""
+        return tuple(self.broker.split(";")) if self.is_amqp else (self.broker,)
+
+    @property
     def is_amqp(self) -> bool:
         return urlsplit(self.broker).scheme in AMQP
 
@@ -84,7 +89,8 @@ def parse(url: str) -> Options:
     broker, _, query = url.partition("?")
     if broker.startswith(GENERIC):
         broker = broker.removeprefix(GENERIC)
-    _check_address(shown, broker)
+    for one in broker.split(";"):
+        _check_address(shown, one)
     given = dict(parse_qsl(query, keep_blank_values=True))
     forwarded = {name: given.pop(name) for name in list(given) if name.startswith(FORWARDED)}
     for name in given:
