@@ -155,6 +155,15 @@ def test_refused_connections(tmp_path: Path) -> None:
         assert not transport.reserve(wanted())
 
 
+def test_of_several_brokers_the_next_that_answers_is_taken(vhost_url: str, tmp_path: Path) -> None:
+    nobody = f"amqp://127.0.0.1:{services.service.free_port()}//"
+    for urls in ([nobody, vhost_url], [vhost_url, nobody]):
+        with opened(f"{';'.join(urls)}?state=sqlite:///{tmp_path}/jobs.db") as transport:
+            transport.enqueue([job()])
+            take(transport, 1)
+            comes_by_message_again(transport)
+
+
 def test_without_the_broker_jobs_are_stored_if_that_is_wanted(tmp_path: Path) -> None:
     port = services.service.free_port()
     url = f"amqp://127.0.0.1:{port}/?without_broker=store&state=sqlite:///{tmp_path}/jobs.db"

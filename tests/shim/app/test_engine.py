@@ -140,9 +140,13 @@ def test_a_store_that_cannot_be_reached_is_an_operational_error(app: Any) -> Non
         ("redis+socket:///run/redis.sock?virtual_host=1", "unix:///run/redis.sock?db=1"),
         ("sqla+postgresql+psycopg2://u:p@db/jobs", "postgresql://u:p@db/jobs"),
         ("pyamqp://guest@mq//?state=memory://", "amqp://guest@mq//?state=memory://"),
+        (
+            ["amqp://one//?state=memory://", "pyamqp://two"],
+            "amqp://one//;amqp://two?state=memory://",
+        ),
     ],
 )
-def test_broker_urls(url: str, native: str) -> None:
+def test_broker_urls(url: Any, native: str) -> None:
     assert broker_url(url) == native
 
 
