@@ -234,22 +234,64 @@ def test_settings_of_a_module_are_passed_by_name() -> None:
     assert markers(lost) == ["100"]
 
 
-def test_periodic_tasks_that_are_added_by_a_receiver_are_marked() -> None:
+def test_periodic_tasks_that_are_added_by_a_receiver_are_schedules() -> None:
     text = native(
         """
         from celery import Celery
+        from celery.schedules import crontab
 
         app = Celery("shop")
 
 
+        @app.task
+        def check(x=0, y=0): ...
+
+
         @app.on_after_configure.connect
         def set_up(sender, **kwargs):
-            sender.add_periodic_task(10.0, check.s(), name="check")
+            if True:  # kept
+                sender.add_periodic_task(10.0, check.s(1, y=2), name="check", queue="q")
 
 
-        @app.task
-        def check(): ...
+        app.add_periodic_task(crontab(minute=5), check.s())
         """
+    )
+    assert markers(text) == []
+    assert "@app.on_after" not in text
+    assert "    if True:  # kept\n" in text
+    module = ModuleType("tasks")
+    exec(compile(text, "tasks.py", "exec"), vars(module))  # noqa: S102  # what was written above
+    assert [each.name for each in module.app.schedules] == ["tasks.check", "check"]
+    assert [each.args for each in module.app.schedules] == [(), (1,)]
+    assert module.app.schedules[1].kwargs == {"y": 2}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sender.add_periodic_task(interval(), check.s())",
+        "sender.add_periodic_task(10, later)",
+        "sender.add_periodic_task(10, check.s(), priority=3)",
+        "sender.conf.timezone = 'UTC'",
+        "use(sender); sender.add_periodic_task(10, check.s())",
+        "pass",
+    ],
+)
+def test_receivers_that_do_something_else_are_marked(body: str) -> None:
+    text = native(
+        f"""from celery import Celery
+
+app = Celery("shop")
+
+
+@app.task
+def check(): ...
+
+
+@app.on_after_configure.connect
+def set_up(sender, **kwargs):
+    {body}
+"""
     )
     assert markers(text) == ["161"]
 

@@ -266,6 +266,33 @@ class Facts:
         bases = found[0].classes.get(found[1], ())
         return any(self.derives_from(each, wanted, found[0].path, steps - 1) for each in bases)
 
+    def app_path(self, spec: str) -> str | None:
+        """``module:name`` of the app that ``celery -A`` takes for a text; None if it is not seen.
+
+        As Celery looks for it: the name that is given, then ``app`` and ``celery`` in the module,
+        then the same in its module ``celery``, then any other name.
+        """
+        name, _, attribute = spec.partition(":")
+        if attribute:
+            return spec if self.is_app(f"{name}.{attribute}") else None
+        owner, _, last = name.rpartition(".")
+        module = self.module(name)
+        if module is None:
+            holder = self.module(owner) if owner else None
+            if holder is not None and self.is_app(f"{owner}.{last}", holder.path):
+                return f"{owner}:{last}"
+            return None
+        inner = self.module(f"{name}.celery", module.path)
+        for one, path in ((module, name), (inner, f"{name}.celery")):
+            for each in ("app", "celery") if one is not None else ():
+                if one is not None and self._holds_app(one, each):
+                    return f"{path}:{each}"
+        others = sorted(each for each in module.names if self._holds_app(module, each))
+        return f"{name}:{others[0]}" if others else None
+
+    def _holds_app(self, module: ModuleFacts, name: str) -> bool:
+        return name in module.names and self.is_app(f"{module.module}.{name}", module.path)
+
     def task_modules(self) -> list[str]:
         """Modules of the project that are named ``tasks`` and define tasks."""
         found = []

@@ -6,8 +6,9 @@ import re
 
 from .commands import Command
 
-__all__ = ["SUBCOMMANDS", "celery_at", "subcommand_at"]
+__all__ = ["GLOBAL_WITH_VALUE", "PROGRAM_NAME", "SUBCOMMANDS", "celery_at", "subcommand_at"]
 
+PROGRAM_NAME = "celery"
 PROGRAM = re.compile(r"(?:.*/)?celery|\$\{?CELERY(?:_BIN)?\}?")
 SUBCOMMANDS = frozenset(
     {
@@ -32,7 +33,7 @@ SUBCOMMANDS = frozenset(
         "worker",
     }
 )
-VALUED = frozenset(
+GLOBAL_WITH_VALUE = frozenset(
     {"-A", "-b", "--app", "--broker", "--config", "--loader", "--result-backend", "--workdir"}
 )
 
@@ -52,5 +53,5 @@ def subcommand_at(command: Command, celery: int) -> int | None:
         value = command.words[position].value
         if not value.startswith("-"):
             return position if value in SUBCOMMANDS else None
-        position += 2 if value in VALUED else 1
+        position += 2 if value in GLOBAL_WITH_VALUE else 1
     return None
