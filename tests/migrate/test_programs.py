@@ -56,7 +56,7 @@ OTHERS = {
 
 def moved(command: str, path: str = "start.sh", before: str = "", unsafe: bool = False) -> str:
     run = migrate(
-        {path: f"{before}{command}\n", **OTHERS}, to="native", only=("TMQ150",), **options
+        {path: f"{before}{command}\n", **OTHERS}, to="native", only=("TMQ150",), unsafe=unsafe
     )
     assert not run.result.failed
     again = migrate(run.files, to="native", only=("TMQ150",), unsafe=unsafe)
