@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 
-from celery import Celery, Task, signals
+from celery import Celery, Task, signals, uuid
 from celery.app import trace
 from celery.exceptions import Ignore, Reject, Retry
 
@@ -304,3 +304,127 @@ def test_a_shadow_name_is_what_the_log_has(app: Celery, caplog: pytest.LogCaptur
     task = app.task(lambda: 1, name="t.one")
     trace.build_tracer(task.name, task, app=app)("id-1", [], {}, {"id": "id-1", "shadow": "S"})
     assert "Task S[id-1] succeeded" in caplog.text
+
+
+# -- a message that comes again ------------------------------------------------------------------
+
+
+@pytest.fixture
+def again(app: Celery) -> Iterator[Any]:
+    """Runs a task as if a broker had brought its message a second time."""
+    app.conf.worker_deduplicate_successful_tasks = True
+    app.conf.result_backend = "cache+memory://"
+    calls: list[int] = []
+    task_id = uuid()  # records in memory outlive the app
+
+    @app.task(name="t.counted", acks_late=True)
+    def counted() -> int:
+        calls.append(1)
+        return len(calls)
+
+    def call(**message: Any) -> Any:
+        request = {"id": task_id, "delivery_info": {"redelivered": True}, **message}
+        counted.__trace__ = None
+        return trace.trace_task(counted, task_id, [], {}, request, app=app), len(calls)
+
+    call.task_id = task_id  # type: ignore[attr-defined]
+    yield call
+    trace.successful_requests.discard(task_id)
+
+
+def test_what_has_succeeded_is_not_run_again(again: Any) -> None:
+    answer, runs = again()
+    assert (answer.retval, runs) == (1, 1)
+    answer, runs = again()
+    assert (answer.retval, answer.info, runs) == (None, None, 1)
+    assert again.task_id in trace.successful_requests
+
+
+def test_what_comes_for_the_first_time_is_run(again: Any) -> None:
+    again()
+    answer, runs = again(delivery_info={"redelivered": False})
+    assert (answer.retval, runs) == (2, 2)
+
+
+def test_what_follows_is_sent_by_whoever_finds_it_missing(
+    again: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr(
+        "celery.app.trace.follow_up",
+        lambda app, request, value, task_id: sent.append((value, task_id)),
+    )
+    again()
+    del sent[:]
+    again()
+    assert sent == [(1, again.task_id)]
+
+
+def test_what_follows_cannot_be_sent_keeps_the_message(
+    again: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any) -> None:
+        raise OSError("the broker is away")
+
+    again()
+    monkeypatch.setattr("celery.app.trace.follow_up", refuse)
+    with pytest.raises(Reject) as caught:
+        again()
+    assert caught.value.requeue
+    assert again.task_id not in trace.successful_requests
+
+
+# -- a message as it is --------------------------------------------------------------------------
+
+
+def test_a_message_is_decoded_and_run(app: Celery) -> None:
+    @app.task(name="t.plus", bind=True)
+    def plus(self: Any, x: int, y: int) -> list[Any]:
+        return [x + y, self.request.group, self.request.hostname]
+
+    body, content_type, encoding = b'[[1], {"y": 2}, {"group": "g"}]', "application/json", "utf-8"
+    args = "t.plus", "id-1", {"id": "id-1"}, body, content_type, encoding
+    code, text, seconds = trace.trace_task_ret(*args, app=app)
+    assert (code, text.startswith("[3, 'g', ")) == (0, True)
+    assert seconds is not None
+    app.finalize()
+    located = [app.tasks, {"application/json"}, "w@host"]
+    assert trace.fast_trace_task(*args, _loc=located)[1] == "[3, 'g', 'w@host']"
+
+
+def test_a_failure_of_a_message_comes_with_its_traceback(app: Celery) -> None:
+    failing(app, KeyError("no"))
+    message = "t.failing", "id-1", {"id": "id-1"}, ([], {}, {}), None, None
+    code, einfo, _ = trace.trace_task_ret(*message, app=app)
+    assert (code, type(einfo)) == (1, ExceptionInfo)
+
+
+def test_the_fast_way_needs_a_worker(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_localized", [])
+    with pytest.raises(RuntimeError, match="setup_worker_optimizations"):
+        trace.fast_trace_task("t.any", "id-1", {}, ([], {}, {}), None, None)
+
+
+def test_rejected_by_a_hook(app: Celery) -> None:
+    class Picky(Task):
+        def on_success(self, *args: Any) -> None:
+            raise Reject("not this", requeue=True)
+
+    task = app.task(lambda: 1, name="t.picky", base=Picky)
+    with pytest.raises(Reject):
+        run(task)
+
+
+def test_the_frames_of_a_body_that_failed_are_let_go(app: Celery) -> None:
+    @app.task(name="t.holding")
+    def holding() -> None:
+        held = object()
+        raise KeyError(str(held))
+
+    error = run(holding).info.retval
+    frames = []
+    trace_ = error.__traceback__
+    while trace_ is not None:
+        frames.append(trace_.tb_frame)
+        trace_ = trace_.tb_next
+    assert not any("held" in frame.f_locals for frame in frames)

@@ -156,7 +156,6 @@ NOT_USED: Mapping[str, str] = {
     "worker_consumer": "the engine takes the jobs",
     "worker_direct": "a queue for each worker is not supported yet",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
-    "worker_deduplicate_successful_tasks": "a settled job is never delivered again",
     "worker_detect_quorum_queues": _BROKER,
     "worker_disable_prefetch": _PREFETCH,
     "worker_disable_rate_limits": "rate limits are not supported yet",

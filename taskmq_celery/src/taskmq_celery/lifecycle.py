@@ -57,6 +57,7 @@ TRACE, CALLBACKS, REPLACING = (
     "celery.app.callbacks",
     "celery.app.replacing",
 )
+EXCEPTIONS = "celery.exceptions"
 RESULTS = "taskmq_celery.results"
 """Where tracers are made. By name, at the time of use: libraries replace the function there, and
 this package stands below ``celery``."""
@@ -70,11 +71,14 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
     if request["ignore_result"] is None:  # called by name, and nobody said
         request["ignore_result"] = bool(celery_task.ignore_result)
     eventer = celery_task.app._eventers.get(ctx.worker)
-    if eventer is None or not eventer.tells_of(celery_task):
-        answer = trace(request["id"], list(args), kwargs, request)
-    else:
+    told = eventer is not None and eventer.tells_of(celery_task)
+    if told:
         eventer.tell("task-started", uuid=request["id"])
+    try:
         answer = trace(request["id"], list(args), kwargs, request)
+    except import_module(EXCEPTIONS).Reject as reject:  # by a hook, or a duplicate
+        raise _rejection(ctx, reject) from reject
+    if told:
         eventer.ended(request["id"], answer)
     request[GROWTH].is_over = True
     outcome = answer.info

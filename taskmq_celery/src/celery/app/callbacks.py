@@ -11,10 +11,9 @@ from typing import Any
 
 from kombu.utils.uuid import uuid
 
-from celery import states
+from celery import canvas, states
 from celery.app.context import Context
 from celery.backends.arity import takes_new_style
-from celery.canvas import maybe_signature
 from celery.result import result_from_tuple
 from celery.utils.log import get_logger
 
@@ -23,19 +22,34 @@ __all__ = ("call_errbacks", "call_errbacks_of", "follow_up")
 logger = get_logger(__name__)
 
 
-def follow_up(app: Any, request: Any, retval: Any) -> None:
+def follow_up(app: Any, request: Any, retval: Any, task_id: str) -> None:
     """Send the callbacks of a task that succeeded, and the next task of its chain. What the
     engine will start instead is noted down as the task's children."""
     for child in request.get("_follows") or ():
         request.children.append(result_from_tuple(child, app))
     if not (request.callbacks or request.chain):
         return
-    options = {"parent_id": request.id, "root_id": request.root_id or request.id}
-    for callback in request.callbacks or ():
-        maybe_signature(callback, app=app).apply_async((retval,), **options)
+    options = {"parent_id": task_id, "root_id": request.root_id or task_id, "priority": None}
+    if app.conf.task_inherit_parent_priority:
+        options["priority"] = (request.delivery_info or {}).get("priority")
+    # By name at the time of use, here and below: libraries replace it there.
+    called = [canvas.maybe_signature(each, app=app) for each in request.callbacks or ()]
+    for callback in _together(called, app):
+        callback.apply_async((retval,), **options)
     if request.chain:
         *rest, following = request.chain  # the next one is the last of the list
-        maybe_signature(following, app=app).apply_async((retval,), chain=rest, **options)
+        following = canvas.maybe_signature(following, app=app)
+        following.apply_async((retval,), chain=rest, **options)
+
+
+def _together(callbacks: list[Any], app: Any) -> list[Any]:
+    """The same with one group for the single tasks, if there are several: they are stored in one
+    step. Groups are called as they are."""
+    single = [each for each in callbacks if not isinstance(each, canvas.group)]
+    if len(single) < 2:
+        return callbacks
+    groups = [each for each in callbacks if isinstance(each, canvas.group)]
+    return [*groups, canvas.group(single, app=app)]
 
 
 def call_errbacks_of(app: Any, request: dict[str, Any], exc: BaseException) -> None:
@@ -61,7 +75,7 @@ def call_errbacks(app: Any, request: Any, exc: BaseException, traceback: str) ->
     """
     sent = []
     for each in request.errbacks or ():
-        errback = maybe_signature(each, app=app)
+        errback = canvas.maybe_signature(each, app=app)
         task = app.tasks.get(errback.task)
         if task is not None and takes_new_style(task.run, errback.args, errback.kwargs, errback):
             try:

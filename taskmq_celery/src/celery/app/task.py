@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
@@ -410,7 +411,7 @@ class Task:
             errbacks=_listed(link_error),
             logfile=logfile,
             loglevel=loglevel or 0,
-            **({} if headers is None else {"headers": dict(headers)}),
+            **({} if headers is None else {"headers": copy(headers)}),
         )
         build_tracer = symbol_by_name("celery.app.trace:build_tracer")  # patched by libraries
         tracer = build_tracer(self.name, self, eager=True, propagate=throw, app=app)

@@ -25,30 +25,66 @@ import sys
 import time
 import traceback
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 from warnings import warn
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from kombu.exceptions import EncodeError
+from kombu.serialization import loads as loads_message
+from kombu.serialization import prepare_accept_content
+from kombu.utils.encoding import safe_repr
 
 from celery import signals
-from celery._state import _task_stack
+from celery._state import _task_stack, get_current_app
 from celery.app.callbacks import call_errbacks as _call_errbacks
 from celery.app.callbacks import follow_up
+from celery.app.duplicates import successful_requests
+from celery.app.log_policies import (
+    LOG_FAILURE,
+    LOG_IGNORED,
+    LOG_INTERNAL_ERROR,
+    LOG_REJECTED,
+    get_log_policy,
+    log_policy_expected,
+    log_policy_ignore,
+    log_policy_internal,
+    log_policy_reject,
+    log_policy_t,
+    log_policy_unexpected,
+)
 from celery.app.task import Context
 from celery.app.task import Task as BaseTask
-from celery.exceptions import Ignore, InvalidTaskError, Reject, Retry
+from celery.canvas import group
+from celery.exceptions import BackendGetMetaError, Ignore, InvalidTaskError, Reject, Retry
+from celery.result import AsyncResult
 from celery.states import FAILURE, IGNORED, REJECTED, RETRY, STARTED, SUCCESS
 from celery.utils.log import get_logger
+from celery.utils.nodenames import gethostname
 from celery.utils.saferepr import saferepr
 
 __all__ = (
+    "LOG_FAILURE",
+    "LOG_IGNORED",
+    "LOG_INTERNAL_ERROR",
+    "LOG_REJECTED",
     "TraceInfo",
     "build_tracer",
+    "fast_trace_task",
+    "get_log_policy",
+    "group",
+    "log_policy_expected",
+    "log_policy_ignore",
+    "log_policy_internal",
+    "log_policy_reject",
+    "log_policy_t",
+    "log_policy_unexpected",
     "reset_worker_optimizations",
+    "safe_repr",
     "setup_worker_optimizations",
+    "successful_requests",
     "trace_task",
+    "trace_task_ret",
 )
 
 logger = get_logger(__name__)
@@ -56,10 +92,10 @@ logger = get_logger(__name__)
 # Applications assign their own formats to these.
 LOG_RECEIVED = "Task %(name)s[%(id)s] received"
 LOG_SUCCESS = "Task %(name)s[%(id)s] succeeded in %(runtime)ss: %(return_value)s"
-LOG_FAILURE = "Task %(name)s[%(id)s] %(description)s: %(exc)s"
-LOG_INTERNAL_ERROR = LOG_FAILURE
-LOG_IGNORED = "Task %(name)s[%(id)s] %(description)s"
-LOG_REJECTED = "Task %(name)s[%(id)s] %(exc)s"
+HOOK_FAILED = {
+    "on_success": "Task %(name)s[%(id)s] on_success handler raised: %(exc)s",
+    "after_return": "Task %(name)s[%(id)s] after_return handler raised: %(exc)s",
+}
 LOG_RETRY = "Task %(name)s[%(id)s] retry: %(exc)s"
 
 IGNORE_STATES = frozenset({IGNORED, RETRY, REJECTED})
@@ -70,40 +106,6 @@ trace_ok_t = namedtuple("trace_ok_t", ("retval", "info", "runtime", "retstr"))
 send_prerun = signals.task_prerun.send
 send_postrun = signals.task_postrun.send
 send_success = signals.task_success.send
-
-
-class log_policy_t(NamedTuple):  # noqa: N801  # Celery's name
-    """How one kind of outcome is logged."""
-
-    format: str
-    description: str
-    severity: int
-    traceback: bool
-    mail: bool
-
-
-log_policy_reject = log_policy_t(LOG_REJECTED, "rejected", logging.WARNING, True, True)
-log_policy_ignore = log_policy_t(LOG_IGNORED, "ignored", logging.INFO, False, False)
-log_policy_internal = log_policy_t(
-    LOG_INTERNAL_ERROR, "INTERNAL ERROR", logging.CRITICAL, True, True
-)
-log_policy_expected = log_policy_t(LOG_FAILURE, "raised expected", logging.INFO, False, False)
-log_policy_unexpected = log_policy_t(LOG_FAILURE, "raised unexpected", logging.ERROR, True, True)
-
-
-def get_log_policy(task: Any, einfo: Any, exc: BaseException) -> log_policy_t:
-    """The policy for an exception that came out of ``task``."""
-    if isinstance(exc, Reject):
-        return log_policy_reject
-    if isinstance(exc, Ignore):
-        return log_policy_ignore
-    if einfo.internal:
-        return log_policy_internal
-    return log_policy_expected if _is_expected(task, exc) else log_policy_unexpected
-
-
-def _is_expected(task: Any, exc: BaseException) -> bool:
-    return bool(task.throws) and isinstance(exc, task.throws)
 
 
 def get_task_name(request: Any, default: str) -> str:
@@ -129,9 +131,12 @@ class TraceInfo:
         self, task: Any, req: Any, eager: bool = False, call_errbacks: bool = True
     ) -> Any:
         """Tell hooks, signals and the log; gives the ``ExceptionInfo``."""
-        if self.state == RETRY:
-            return self.handle_retry(task, req)
-        return self.handle_failure(task, req, call_errbacks=call_errbacks)
+        if _is_ignored(task, req):
+            store = bool(task.store_errors_even_if_ignored)
+        else:
+            store = not eager or bool(task.store_eager_result)
+        handle = self.handle_retry if self.state == RETRY else self.handle_failure
+        return handle(task, req, store_errors=store, call_errbacks=call_errbacks)
 
     def handle_reject(self, task: Any, req: Any, **kwargs: Any) -> Any:
         einfo = ExceptionInfo(internal=True)
@@ -144,10 +149,9 @@ class TraceInfo:
         kind, _, trace = sys.exc_info()
         try:
             einfo = ExceptionInfo((kind, self.retval, trace))
-            if _records(task, req, errors=True) and store_errors:
-                _record(
-                    task, "mark_as_retry", req.id, self.retval.exc, einfo.traceback, request=req
-                )
+            if _is_told(task, req):
+                record = req.id, self.retval.exc, einfo.traceback
+                _record(task, "mark_as_retry", *record, request=req, store_result=store_errors)
             task.on_retry(self.retval.exc, req.id, req.args, req.kwargs, einfo)
             signals.task_retry.send(sender=task, request=req, reason=self.retval, einfo=einfo)
             name = get_task_name(req, task.name)
@@ -162,9 +166,7 @@ class TraceInfo:
         exc, trace = self.retval, self.retval.__traceback__
         try:
             einfo = ExceptionInfo((type(exc), exc, trace))
-            if req.get("_children") and not _records(task, req, errors=True):
-                _keep_children(task, req)
-            if _records(task, req, errors=True):
+            if _is_told(task, req):
                 _record(
                     task,
                     "mark_as_failure",
@@ -173,6 +175,8 @@ class TraceInfo:
                     store_result=store_errors,
                     call_errbacks=False,  # below
                 )
+            elif req.get("_children"):
+                _keep_children(task, req)
             task.on_failure(exc, req.id, req.args, req.kwargs, einfo)
             signals.task_failure.send(
                 sender=task,
@@ -210,19 +214,19 @@ class TraceInfo:
         )
 
 
-def _records(task: Any, req: Any, *, errors: bool = False) -> bool:
-    """Whether the outcome of a run is written to the result backend from here.
+def _is_told(task: Any, req: Any) -> bool:
+    """Whether the result backend is told of the outcome of a run from here.
 
     Otherwise the engine's own record is all there is: it is written in the step that settles the
     task.
     """
-    if req.called_directly:
-        return False
-    if req.is_eager:
-        return bool(task.store_eager_result) and not req.ignore_result
-    if req.ignore_result and not (errors and task.store_errors_even_if_ignored):
-        return False
-    return bool(getattr(task.backend, "written_by_worker", False))
+    return not req.called_directly and bool(getattr(task.backend, "written_by_worker", False))
+
+
+def _is_ignored(task: Any, req: Any) -> bool:
+    """Whether nobody wants the result: the message says it, or else the task."""
+    said = None if req is None else vars(req).get("ignore_result")
+    return bool(task.ignore_result if said is None else said)
 
 
 def _keep_children(task: Any, req: Any) -> None:
@@ -279,9 +283,10 @@ def task_has_custom(task: Any, attr: str) -> bool:
     return False
 
 
-def traceback_clear(exc: BaseException | None = None) -> None:
-    """Let go of the local variables that an exception's traceback holds."""
-    trace = sys.exc_info()[2] if exc is None else exc.__traceback__
+def traceback_clear(exc: Any = None) -> None:
+    """Let go of the local variables that the traceback of an exception holds, or else that of the
+    one that is being handled."""
+    trace = getattr(exc, "__traceback__", None) or sys.exc_info()[2]
     traceback.clear_frames(trace)
 
 
@@ -331,6 +336,7 @@ class _Tracer:
         self.task = task
         self.app = app
         self.loader = loader
+        self.deduplicates = app.conf.worker_deduplicate_successful_tasks and task.acks_late
         self.has_call = task_has_custom(task, "__call__")
         self.has_before_start = task_has_custom(task, "before_start")
         self.has_on_success = task_has_custom(task, "on_success")
@@ -343,8 +349,10 @@ class _Tracer:
             if not hasattr(kwargs, "items"):
                 raise InvalidTaskError("Task keyword arguments is not a mapping")
             context = Context(request or {}, args=args, called_directly=False, kwargs=kwargs)
+            if self.deduplicates and self._is_done(context, uuid):
+                return self.answer_type(None, None, 0.0, None)
             outcome, returned, runtime, text = self._current(context, uuid, args, kwargs)
-        except MemoryError:
+        except (MemoryError, Reject):  # a task cannot fail by these; hooks and duplicates can
             raise
         except Exception as exc:
             if self.propagate:
@@ -354,6 +362,41 @@ class _Tracer:
                 raise
             returned = report_internal_error(self.task, exc)
         return self.answer_type(returned, outcome, runtime, text)
+
+    def _is_done(self, context: Any, uuid: str) -> bool:
+        """Whether this message has come again although its task has succeeded.
+
+        If that was in another process, perhaps at its end, what follows the task is sent unless
+        the record says that it was. Raises `Reject` where that fails: the message stays.
+        """
+        if not (context.delivery_info or {}).get("redelivered"):
+            return False
+        if uuid in successful_requests:
+            return True
+        found = AsyncResult(uuid, app=self.app)
+        try:
+            if found.state != SUCCESS:
+                return False
+        except BackendGetMetaError:
+            return False
+        try:
+            meta = found._get_task_meta()
+            if not meta.get("children"):
+                self._follow_up(context, uuid, meta["result"])
+        except MemoryError:
+            raise
+        except Exception as exc:
+            logger.error(  # noqa: G201  # not an error of the task, whose traceback one looks for
+                "What follows the deduplicated task %s[%s] could not be sent: it is not settled",
+                *(self.name, uuid),
+                exc_info=True,
+            )
+            raise Reject(exc, requeue=True) from exc
+        successful_requests.add(uuid)
+        return True
+
+    def _follow_up(self, context: Any, uuid: str, retval: Any) -> None:
+        follow_up(self.app, context, retval, uuid)
 
     def _current(self, context: Any, uuid: str, args: Any, kwargs: Any) -> Any:
         """Run it as the current task, between ``task_prerun`` and ``task_postrun``."""
@@ -366,7 +409,7 @@ class _Tracer:
             if signals.task_prerun.receivers:
                 send_prerun(sender=task, **told)
             self.loader.on_task_init(uuid, task)
-            if task.track_started and not self.eager and _records(task, context):
+            if task.track_started and self._stores(context) and not self.eager:
                 fields = {"pid": os.getpid(), "hostname": context.hostname}
                 _record(task, "store_result", uuid, fields, STARTED, request=context)
             outcome, returned, runtime, text = self._outcome(context, uuid, args, kwargs)
@@ -388,7 +431,11 @@ class _Tracer:
         if self.eager:
             return
         try:
+            if getattr(self.task.backend, "written_by_worker", False):
+                self.task.backend.process_cleanup()
             self.loader.on_process_cleanup()
+        except MemoryError:
+            raise
         except Exception:
             logger.exception("Process cleanup after task %s failed", self.name)
 
@@ -407,17 +454,19 @@ class _Tracer:
             check = context.get("_check_result")
             if check is not None:
                 check(retval)
-            if _records(task, context):
-                _record(task, "mark_as_done", uuid, retval, _without_chord(context))
+            self._follow_up(context, uuid, retval)
+            if _is_told(task, context):
+                seen = context if self.eager else _without_chord(context)
+                told = uuid, retval, seen, self._stores(context)
+                _record(task, "mark_as_done", *told)
             elif context.get("_children"):
                 _keep_children(task, context)
-            follow_up(self.app, context, retval)
         except Reject as exc:
             outcome = self.outcome_type(REJECTED, exc)
-            return outcome, outcome.handle_reject(task, context), None, None
+            return self._cleared(exc, outcome, outcome.handle_reject(task, context))
         except Ignore as exc:
             outcome = self.outcome_type(IGNORED, exc)
-            return outcome, outcome.handle_ignore(task, context), None, None
+            return self._cleared(exc, outcome, outcome.handle_ignore(task, context))
         except Retry as exc:
             return self._on_error(context, RETRY, exc)
         except Exception as exc:
@@ -436,7 +485,17 @@ class _Tracer:
         einfo = outcome.handle_error_state(
             self.task, context, eager=self.eager, call_errbacks=failed
         )
+        return self._cleared(exc, outcome, einfo)
+
+    def _cleared(self, exc: BaseException, outcome: TraceInfo, einfo: Any) -> Any:
+        """The outcome; what the frames of the body held is let go."""
+        traceback_clear(exc)
         return outcome, einfo, None, None
+
+    def _stores(self, context: Any) -> bool:
+        """Whether the result of a run that succeeds is to be stored."""
+        stored = bool(self.task.store_eager_result) if self.eager else _is_told(self.task, context)
+        return stored and not _is_ignored(self.task, context)
 
     def _log_success(self, context: Any, retval: Any, runtime: float) -> str:
         text = saferepr(retval, self.task.resultrepr_maxsize)
@@ -453,17 +512,21 @@ class _Tracer:
         return text
 
     def _guard(self, context: Any, hook: str, *args: Any) -> None:
-        """Call a hook that comes after the outcome is decided: its failure is logged, no more."""
+        """Call a hook that comes after the outcome is decided: its failure is logged, no more.
+        Whoever calls a task eagerly is there to see it."""
         try:
             getattr(self.task, hook)(*args)
+        except (MemoryError, Reject):
+            raise
         except Exception as exc:
+            if self.eager:
+                raise
             fields = {
                 "name": get_task_name(context, self.name),
                 "id": context.id,
-                "hook": hook,
                 "exc": _repr(exc),
             }
-            logger.exception("Task %(name)s[%(id)s] %(hook)s handler raised: %(exc)s", fields)
+            logger.exception(HOOK_FAILED[hook], fields)
 
 
 def trace_task(
@@ -474,10 +537,91 @@ def trace_task(
     request: Any = None,
     **opts: Any,
 ) -> Any:
-    """Run a task through its tracer, which is built once and kept as ``task.__trace__``."""
-    if task.__trace__ is None:
-        task.__trace__ = build_tracer(task.name, task, **opts)
-    return task.__trace__(uuid, args, kwargs, request or {})
+    """Run a task through its tracer, which is built once and kept as ``task.__trace__``.
+
+    Gives a `trace_ok_t`, also where something around the body failed.
+    """
+    request = request or {}
+    try:
+        if task.__trace__ is None:
+            task.__trace__ = build_tracer(task.name, task, **opts)
+        return task.__trace__(uuid, args, kwargs, request)
+    except Reject:
+        raise
+    except Exception as exc:
+        _signal_internal_error(task, uuid, args, kwargs, request, exc)
+        return trace_ok_t(report_internal_error(task, exc), TraceInfo(FAILURE, exc), 0.0, None)
+
+
+_localized: list[Any] = []
+"""Of this process's worker: its tasks, the content types that it accepts, and its name."""
+
+
+def fast_trace_task(
+    task: str,
+    uuid: str,
+    request: dict[str, Any],
+    body: Any,
+    content_type: str | None,
+    content_encoding: str | None,
+    loads: Callable[..., Any] = loads_message,
+    _loc: Sequence[Any] | None = None,
+    hostname: str | None = None,
+    **_: Any,
+) -> tuple[int, Any, float | None]:
+    """`trace_task_ret` for the app whose worker this process is."""
+    known = _localized if _loc is None else _loc
+    if not known:
+        raise RuntimeError(
+            "The worker task registry is empty: call celery.app.trace.setup_worker_optimizations"
+            "(app) in this process first"
+        )
+    tasks, accept, host = known
+    message = body, content_type, content_encoding, loads, accept
+    return _trace_message(tasks[task], uuid, request, message, hostname or host)
+
+
+def trace_task_ret(
+    name: str,
+    uuid: str,
+    request: dict[str, Any],
+    body: Any,
+    content_type: str | None,
+    content_encoding: str | None,
+    loads: Callable[..., Any] = loads_message,
+    app: Any = None,
+    **extra_request: Any,
+) -> tuple[int, Any, float | None]:
+    """Run the task of one message, whose body is ``(args, kwargs, embed)``; encoded, unless its
+    content type is empty.
+
+    Gives ``(0, the result as text, seconds)``, or ``(1, its ExceptionInfo, ...)`` if the task did
+    not simply succeed.
+    """
+    app = app or get_current_app()
+    accept = prepare_accept_content(app.conf.accept_content)
+    message = body, content_type, content_encoding, loads, accept
+    return _trace_message(
+        app.tasks[name], uuid, {**request, **extra_request}, message, gethostname(), app=app
+    )
+
+
+def _trace_message(
+    task: Any,
+    uuid: str,
+    request: dict[str, Any],
+    message: tuple[Any, str | None, str | None, Callable[..., Any], Any],
+    hostname: str,
+    **opts: Any,
+) -> tuple[int, Any, float | None]:
+    body, content_type, content_encoding, loads, accept = message
+    if content_type:
+        body = loads(body, content_type, content_encoding, accept=accept)
+    args, kwargs, embed = body
+    given = {"args": args, "kwargs": kwargs, "hostname": hostname, "is_eager": False}
+    request = {**request, **given, **(embed or {})}
+    returned, info, runtime, text = trace_task(task, uuid, args, kwargs, request, **opts)
+    return (0, text, runtime) if info is None else (1, returned, runtime)
 
 
 def report_internal_error(task: Any, exc: BaseException) -> Any:
@@ -518,7 +662,10 @@ def setup_worker_optimizations(app: Any, hostname: str | None = None) -> None:
     app.set_current()
     app.set_default()
     app.finalize(auto=True)
+    accept = prepare_accept_content(app.conf.accept_content)
+    _localized[:] = [app._tasks, accept, hostname or gethostname()]
 
 
 def reset_worker_optimizations(app: Any = None) -> None:
-    """Undoes what `setup_worker_optimizations` left behind: here, nothing does."""
+    """Undo what `setup_worker_optimizations` left behind, apart from the current app."""
+    _localized.clear()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from celery import __version__
+from celery.app.duplicates import successful_requests
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from celery.utils.collections import LimitedSet
 
@@ -28,42 +28,8 @@ __all__ = (
 
 SOFTWARE_INFO = {"sw_ident": "py-celery", "sw_ver": __version__, "sw_sys": platform.system()}
 
-
-class Latest:
-    """The last so many that were added. Cheap: every task passes."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._items: dict[Any, None] = {}
-
-    def add(self, item: Any) -> None:
-        """Add one; the oldest goes where there is no room."""
-        items = self._items
-        items[item] = None
-        if len(items) > self._size:
-            del items[next(iter(items))]
-
-    def discard(self, item: Any) -> None:
-        """Take one out, if it is there."""
-        self._items.pop(item, None)
-
-    def clear(self) -> None:
-        """Take all out."""
-        self._items.clear()
-
-    def __contains__(self, item: object) -> bool:
-        return item in self._items
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(list(self._items))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-
 REVOKES_MAX = 50_000
 REVOKE_EXPIRES = 10_800.0
-SUCCESSFUL_MAX = 1_000
 
 requests: dict[str, Any] = {}
 """Every request that arrived and is not finished, by id."""
@@ -74,9 +40,6 @@ total_count: Counter[str] = Counter()
 """How many tasks were started, by name."""
 
 all_total_count = [0]
-successful_requests = Latest(SUCCESSFUL_MAX)
-"""Ids of tasks that have returned in this worker."""
-
 revoked = LimitedSet(maxlen=REVOKES_MAX, expires=REVOKE_EXPIRES)
 """Ids that this process was told of; the store knows of all that are in it."""
 
