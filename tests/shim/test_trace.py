@@ -257,7 +257,7 @@ def test_a_failing_cleanup_changes_nothing(
 
     monkeypatch.setattr(app.loader, "on_process_cleanup", fail)
     assert run(app.task(lambda: 1, name="t.one")).retval == 1
-    assert "Process cleanup after task t.one failed" in caplog.text
+    assert "Process cleanup failed: RuntimeError" in caplog.text
 
 
 # -- what it logs --------------------------------------------------------------------------------
@@ -313,14 +313,15 @@ def test_a_shadow_name_is_what_the_log_has(app: Celery, caplog: pytest.LogCaptur
 def again(app: Celery) -> Iterator[Any]:
     """Runs a task as if a broker had brought its message a second time."""
     app.conf.worker_deduplicate_successful_tasks = True
-    app.conf.result_backend = "cache+memory://"
+    app.conf.update(result_backend="cache+memory://")
     calls: list[int] = []
     task_id = uuid()  # records in memory outlive the app
 
-    @app.task(name="t.counted", acks_late=True)
-    def counted() -> int:
+    def body() -> int:
         calls.append(1)
         return len(calls)
+
+    counted = app.task(name="t.counted", acks_late=True)(body)
 
     def call(**message: Any) -> Any:
         request = {"id": task_id, "delivery_info": {"redelivered": True}, **message}
@@ -378,10 +379,10 @@ def test_what_follows_cannot_be_sent_keeps_the_message(
 
 
 def test_a_message_is_decoded_and_run(app: Celery) -> None:
-    @app.task(name="t.plus", bind=True)
     def plus(self: Any, x: int, y: int) -> list[Any]:
         return [x + y, self.request.group, self.request.hostname]
 
+    app.task(name="t.plus", bind=True)(plus)
     body, content_type, encoding = b'[[1], {"y": 2}, {"group": "g"}]', "application/json", "utf-8"
     args = "t.plus", "id-1", {"id": "id-1"}, body, content_type, encoding
     code, text, seconds = trace.trace_task_ret(*args, app=app)
@@ -394,8 +395,9 @@ def test_a_message_is_decoded_and_run(app: Celery) -> None:
 
 def test_a_failure_of_a_message_comes_with_its_traceback(app: Celery) -> None:
     failing(app, KeyError("no"))
-    message = "t.failing", "id-1", {"id": "id-1"}, ([], {}, {}), None, None
-    code, einfo, _ = trace.trace_task_ret(*message, app=app)
+    body: Any = [], {}, {}
+    args = "t.failing", "id-1", {"id": "id-1"}, body, None, None
+    code, einfo, _ = trace.trace_task_ret(*args, app=app)
     assert (code, type(einfo)) == (1, ExceptionInfo)
 
 
@@ -416,12 +418,11 @@ def test_rejected_by_a_hook(app: Celery) -> None:
 
 
 def test_the_frames_of_a_body_that_failed_are_let_go(app: Celery) -> None:
-    @app.task(name="t.holding")
     def holding() -> None:
         held = object()
         raise KeyError(str(held))
 
-    error = run(holding).info.retval
+    error = run(app.task(name="t.holding")(holding)).info.retval
     frames = []
     trace_ = error.__traceback__
     while trace_ is not None:

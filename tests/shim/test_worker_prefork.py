@@ -8,8 +8,14 @@ from typing import Any
 
 def test_a_soft_limit_can_be_caught_and_a_hard_one_ends_the_task(program: Any) -> None:
     program.add_to_tasks("""
+        import logging
         import time
+        from celery import Task
         from celery.exceptions import SoftTimeLimitExceeded
+        from celery.signals import task_failure
+        from celery.worker.request import Request
+
+        log = logging.getLogger("proj.ends")
 
         @app.task(soft_time_limit=0.1, time_limit=10)
         def patient():
@@ -18,7 +24,22 @@ def test_a_soft_limit_can_be_caught_and_a_hard_one_ends_the_task(program: Any) -
             except SoftTimeLimitExceeded:
                 return "cleaned up"
 
-        @app.task
+        class Telling(Request):
+            def on_timeout(self, soft, timeout):
+                super().on_timeout(soft, timeout)
+                log.warning("limit of %s: %s", timeout, self.task.name)
+
+        class Heard(Task):
+            Request = Telling
+
+            def on_failure(self, exc, task_id, args, kwargs, einfo):
+                log.warning("hook: %r", exc)
+
+        @task_failure.connect
+        def on_signal(sender, exception, **kwargs):
+            log.warning("signal: %r", exception)
+
+        @app.task(base=Heard)
         def endless():
             while True:
                 pass
@@ -37,6 +58,12 @@ def test_a_soft_limit_can_be_caught_and_a_hard_one_ends_the_task(program: Any) -
     assert answers[5] == 3
     line = f"Hard time limit (0.2s) exceeded for proj.endless[{answers[4]}]"
     assert re.search(rf"ERROR/MainProcess\] {re.escape(line)}", worker.output)
+    told = re.findall(r"WARNING/MainProcess\] (hook.*|signal.*|limit of.*)", worker.output)
+    assert told == [
+        "hook: TimeLimitExceeded(0.2)",
+        "signal: TimeLimitExceeded(0.2)",
+        "limit of 0.2: proj.endless",
+    ]
 
 
 def test_every_child_is_told_when_it_begins_and_ends(program: Any) -> None:

@@ -7,10 +7,10 @@ whose body is `taskmq_celery.lifecycle.run_job`.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
@@ -24,8 +24,9 @@ from taskmq.codec import Payload
 
 from .codec import JsonCodec, Kept, KombuCodec
 from .config import native_config
-from .lifecycle import MEMBER_TASK, call_unreached, run_job, run_member
+from .lifecycle import ENDS, MEMBER_TASK, call_unreached, run_job, run_member
 from .message import waits_longer
+from .received import Received
 
 __all__ = [
     "ERRBACKS_TASK",
@@ -38,9 +39,6 @@ __all__ = [
     "register_task",
     "translated",
 ]
-
-
-logger = logging.getLogger("celery.worker.request")
 
 
 class CeleryJob(taskmq.Task[..., Any]):
@@ -66,10 +64,7 @@ class CeleryJob(taskmq.Task[..., Any]):
     def on_failure(self, ctx: taskmq.TaskContext, error: BaseException) -> None:
         # The tracer has told of every other failure, in the process where the task ran.
         if isinstance(error, errors.HardTimeLimit):
-            logger.error(
-                "Hard time limit (%ss) exceeded for %s[%s]", f"{error.seconds:g}", self.name, ctx.id
-            )
-            self._tell_backend(ctx.id, TimeLimitExceeded(error.seconds))
+            self._tell_request(ctx, error.seconds)
             eventer = self._eventer(ctx)
             if eventer is not None:
                 eventer.failed(ctx.id, TimeLimitExceeded(error.seconds))
@@ -88,13 +83,11 @@ class CeleryJob(taskmq.Task[..., Any]):
         wanted = eventer is not None and eventer.tells_of(self._celery_app._tasks.get(self.name))
         return eventer if wanted else None
 
-    def _tell_backend(self, task_id: str, error: BaseException) -> None:
-        backend = self._celery_app.backend
-        if getattr(backend, "written_by_worker", False):
-            try:
-                backend.mark_as_failure(task_id, error)
-            except Exception:
-                logger.exception("The result backend was not told of the end of task %s", task_id)
+    def _tell_request(self, ctx: taskmq.TaskContext, seconds: float) -> None:
+        task = self._celery_app._tasks.get(self.name)
+        if task is not None:
+            job = Received(ctx.app, ctx.delivery, ctx.envelope, ctx.worker)
+            import_module(ENDS).tell_hard_limit(task, job, ctx.worker, seconds)
 
 
 ERRBACKS_TASK = "taskmq_celery.errbacks"

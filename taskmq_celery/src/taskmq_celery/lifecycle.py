@@ -39,6 +39,7 @@ from .message import (
     requeued_envelope,
     retry_envelope,
 )
+from .received import Received
 
 __all__ = ["MEMBER_TASK", "call_unreached", "run_job", "run_member"]
 
@@ -57,7 +58,10 @@ TRACE, CALLBACKS, REPLACING = (
     "celery.app.callbacks",
     "celery.app.replacing",
 )
-EXCEPTIONS = "celery.exceptions"
+EXCEPTIONS, ENDS = "celery.exceptions", "celery.worker.ends"
+REQUEST = "celery.worker.request:Request"
+"""What ``Task.Request`` is unless a program has a class of its own."""
+
 RESULTS = "taskmq_celery.results"
 """Where tracers are made. By name, at the time of use: libraries replace the function there, and
 this package stands below ``celery``."""
@@ -72,6 +76,10 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
         request["ignore_result"] = bool(celery_task.ignore_result)
     eventer = celery_task.app._eventers.get(ctx.worker)
     told = eventer is not None and eventer.tells_of(celery_task)
+    own = None
+    if celery_task.Request != REQUEST:
+        job = Received(ctx.app, ctx.delivery, ctx.envelope, ctx.worker)
+        own = import_module(ENDS).own_request(celery_task, job, ctx.worker)
     if told:
         eventer.tell("task-started", uuid=request["id"])
     try:
@@ -80,6 +88,8 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
         raise _rejection(ctx, reject) from reject
     if told:
         eventer.ended(request["id"], answer)
+    if own is not None:
+        import_module(ENDS).tell_end(own, answer)
     request[GROWTH].is_over = True
     outcome = answer.info
     if outcome is None:

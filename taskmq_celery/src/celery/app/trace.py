@@ -61,6 +61,7 @@ from celery.result import AsyncResult
 from celery.states import FAILURE, IGNORED, REJECTED, RETRY, STARTED, SUCCESS
 from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
+from celery.utils.objects import mro_lookup
 from celery.utils.saferepr import saferepr
 
 __all__ = (
@@ -149,7 +150,7 @@ class TraceInfo:
         kind, _, trace = sys.exc_info()
         try:
             einfo = ExceptionInfo((kind, self.retval, trace))
-            if _is_told(task, req):
+            if _is_told(task):
                 record = req.id, self.retval.exc, einfo.traceback
                 _record(task, "mark_as_retry", *record, request=req, store_result=store_errors)
             task.on_retry(self.retval.exc, req.id, req.args, req.kwargs, einfo)
@@ -166,7 +167,7 @@ class TraceInfo:
         exc, trace = self.retval, self.retval.__traceback__
         try:
             einfo = ExceptionInfo((type(exc), exc, trace))
-            if _is_told(task, req):
+            if _is_told(task):
                 _record(
                     task,
                     "mark_as_failure",
@@ -214,13 +215,13 @@ class TraceInfo:
         )
 
 
-def _is_told(task: Any, req: Any) -> bool:
+def _is_told(task: Any) -> bool:
     """Whether the result backend is told of the outcome of a run from here.
 
     Otherwise the engine's own record is all there is: it is written in the step that settles the
     task.
     """
-    return not req.called_directly and bool(getattr(task.backend, "written_by_worker", False))
+    return bool(getattr(task.backend, "written_by_worker", False))
 
 
 def _is_ignored(task: Any, req: Any) -> bool:
@@ -275,12 +276,8 @@ def _repr(value: Any) -> str:
 def task_has_custom(task: Any, attr: str) -> bool:
     """Whether ``attr`` of a task is not simply what Celery's own `Task` has: a class of the user
     overrides it, or somebody has patched it there."""
-    for cls in task.__class__.__mro__:  # not type(): a task may be a proxy
-        if cls is object:
-            return False
-        if attr in vars(cls):
-            return not (cls is BaseTask and vars(cls)[attr].__module__ == BaseTask.__module__)
-    return False
+    kind, own = task.__class__, BaseTask.__module__  # not type(): a task may be a proxy
+    return mro_lookup(kind, attr, stop={BaseTask, object}, monkey_patched=[own]) is not None
 
 
 def traceback_clear(exc: Any = None) -> None:
@@ -436,8 +433,10 @@ class _Tracer:
             self.loader.on_process_cleanup()
         except MemoryError:
             raise
-        except Exception:
-            logger.exception("Process cleanup after task %s failed", self.name)
+        except Exception as exc:
+            logger.error(  # noqa: G201  # not an error of the task, whose traceback one looks for
+                "Process cleanup failed: %r", exc, exc_info=True
+            )
 
     def _outcome(self, context: Any, uuid: str, args: Any, kwargs: Any) -> Any:
         """Run the body and report how it ended: (outcome, returned, runtime, text)."""
@@ -455,7 +454,7 @@ class _Tracer:
             if check is not None:
                 check(retval)
             self._follow_up(context, uuid, retval)
-            if _is_told(task, context):
+            if _is_told(task):
                 seen = context if self.eager else _without_chord(context)
                 told = uuid, retval, seen, self._stores(context)
                 _record(task, "mark_as_done", *told)
@@ -494,7 +493,7 @@ class _Tracer:
 
     def _stores(self, context: Any) -> bool:
         """Whether the result of a run that succeeds is to be stored."""
-        stored = bool(self.task.store_eager_result) if self.eager else _is_told(self.task, context)
+        stored = bool(self.task.store_eager_result) if self.eager else _is_told(self.task)
         return stored and not _is_ignored(self.task, context)
 
     def _log_success(self, context: Any, retval: Any, runtime: float) -> str:

@@ -239,7 +239,7 @@ def _active_info(state: Any, running: Any, safe: bool | None = False) -> dict[st
 
 
 def _request(state: Any, job: Any) -> Any:
-    return request_of(state.consumer, job, state.app.tasks.get(job.name))
+    return request_of(state.app, state.consumer.hostname, job, state.app.tasks.get(job.name))
 
 
 def _iso(at: float | None) -> str | None:

@@ -82,7 +82,7 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
             _announce_unknown(consumer, job)
             continue
         if signals.task_received.receivers:
-            signals.task_received.send(sender=consumer, request=request_of(consumer, job, task))
+            signals.task_received.send(sender=consumer, request=_request(consumer, job, task))
         if events.tells_of(task):
             events.tell("task-received", **_event_fields(job))
         if logger.isEnabledFor(logging.INFO):
@@ -101,9 +101,9 @@ def is_revoked(consumer: Any, job: Any) -> bool:
         return False
     state.revoked.add(job.id)
     logger.info("Discarding revoked task: %s[%s]", job.name, job.id)
-    request = request_of(consumer, job, consumer.app.tasks.get(job.name))
+    request = _request(consumer, job, consumer.app.tasks.get(job.name))
     told = {"request": request, "terminated": False, "signum": None, "expired": False}
-    signals.task_revoked.send(sender=request.task, **told)
+    signals.task_revoked.send(sender=consumer.app.tasks.get(job.name), **told)
     return True
 
 
@@ -140,10 +140,15 @@ def _event_fields(job: Any) -> dict[str, Any]:
     return {"uuid": job.id, "name": job.name, **_texts(job), **known}
 
 
-def request_of(consumer: Any, job: Any, task: Any) -> Any:
+def _request(consumer: Any, job: Any, task: Any) -> Any:
+    return request_of(consumer.app, consumer.hostname, job, task)
+
+
+def request_of(app: Any, hostname: str, job: Any, task: Any) -> Any:
     """The job as the request of a task, which is ``None`` if nobody knows it."""
     kind = Request if task is None else _request_class(task)
-    return kind(Message(job), app=consumer.app, hostname=consumer.hostname, task=task)
+    task = app.Task() if task is None else task
+    return kind(Message(job), app=app, hostname=hostname, task=task)
 
 
 def _request_class(task: Any) -> Any:
