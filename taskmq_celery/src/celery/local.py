@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable, Iterable
+from types import GenericAlias
 from typing import Any
 
 __all__ = ("PromiseProxy", "Proxy", "maybe_evaluate", "try_import")
@@ -38,6 +39,16 @@ class _OfTheObject(str):
 
     def __get__(self, proxy: Any, owner: type) -> Any:
         return str(self) if proxy is None else getattr(proxy._get_current_object(), self.name)
+
+
+class Subscriptable:
+    """May be written with the types of its parameters, as in annotations: ``Task[[int], str]``."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> GenericAlias:
+        return GenericAlias(cls, item)
 
 
 class Proxy:
@@ -256,7 +267,7 @@ def maybe_evaluate(obj: Any) -> Any:
     return evaluate()
 
 
-class class_property:  # noqa: N801  # used like a decorator, and Celery's name
+class class_property(Subscriptable):  # noqa: N801  # used like a decorator, and Celery's name
     """A property of the class and of its instances, with an optional setter."""
 
     def __init__(

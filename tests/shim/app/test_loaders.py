@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from celery import signals
+from celery import Celery, signals
 from celery.loaders.base import BaseLoader
 from celery.utils.imports import NotAPackage, find_module
 
@@ -144,3 +144,9 @@ def test_modules_are_found_in_the_working_directory() -> None:
         find_module("plain.sub")
     with pytest.raises(ModuleNotFoundError):
         find_module("nowhere.sub")
+
+
+def test_a_configuration_names_backends_of_its_own() -> None:
+    app = Celery("t", set_as_current=False)
+    app.loader.config_from_object({"override_backends": {"mine": "somewhere.mine:Backend"}})
+    assert app.loader.override_backends == {"mine": "somewhere.mine:Backend"}

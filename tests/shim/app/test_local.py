@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
 
+from celery import Celery, Task
 from celery.local import PromiseProxy, Proxy, class_property, maybe_evaluate, try_import
+from celery.result import AsyncResult
+from celery.utils.objects import FallbackContext
+from celery.utils.threads import LocalStack
 
 pytestmark = pytest.mark.unit
 
@@ -127,3 +131,9 @@ def test_a_class_property_is_one_of_the_class() -> None:
 def test_importing_what_may_not_be_there() -> None:
     assert try_import("no_such_module", default=3) == 3
     assert try_import("json").loads("1") == 1
+
+
+@pytest.mark.parametrize("kind", [Celery, Task, AsyncResult, LocalStack, FallbackContext])
+def test_classes_may_be_written_with_their_types(kind: Any) -> None:
+    assert get_origin(kind[[int], str]) is kind
+    assert get_args(kind[str]) == (str,)

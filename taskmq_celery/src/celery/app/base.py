@@ -28,7 +28,7 @@ from celery._state import (
     set_default_app,
 )
 from celery.exceptions import AlwaysEagerIgnored
-from celery.local import PromiseProxy, maybe_evaluate
+from celery.local import PromiseProxy, Subscriptable, maybe_evaluate
 from celery.utils.dispatch import Signal
 from celery.utils.imports import gen_task_name
 from celery.utils.time import timezone, to_utc
@@ -54,7 +54,7 @@ __all__ = ("Celery",)
 DJANGO_FIXUP = "celery.fixups.django:fixup"
 
 
-class Celery(Configured, Connected):
+class Celery(Configured, Connected, Subscriptable):
     """An application: its configuration, its tasks, and how to call and run them.
 
     >>> app = Celery("proj", broker="sqlite:///jobs.db", backend="rpc://", include=["proj.tasks"])

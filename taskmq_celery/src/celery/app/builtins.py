@@ -99,4 +99,4 @@ def add_chord_task(app: Celery) -> Any:
 
 
 def _task_of(app: Celery, task: Any) -> Any:
-    return symbol_by_name("celery.canvas:maybe_signature")(task, app=app).type
+    return symbol_by_name("celery.canvas:signature")(task, app=app).type  # a task is one as well

@@ -15,7 +15,7 @@ from kombu import pidbox
 from kombu.matcher import match
 
 from celery.app.configured import properly_configured
-from celery.exceptions import DuplicateNodenameWarning
+from celery.exceptions import DuplicateNodenameWarning, ImproperlyConfigured
 from celery.utils.text import pluralize
 from taskmq_celery import results
 from taskmq_celery.brokers import carries_control
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .base import Celery
 
 __all__ = ("Control", "Inspect", "flatten_reply")
+
+TERM_SIGNAME = "SIGTERM"
+"""What a task is ended with, unless told otherwise."""
 
 NO_WAY = (
     "remote control needs a broker that kombu can broadcast through (redis://, amqp://): "
@@ -38,6 +41,14 @@ Each worker needs a name of its own: give it one with the option -n."""
 matches: Callable[[str, str, str | None], Any] = match  # type: ignore[assignment]  # not bytes
 
 Replies = list[dict[str, Any]]
+
+
+def _check_queues(conf: Any) -> None:
+    if conf.control_queue_durable and conf.control_queue_exclusive:
+        raise ImproperlyConfigured(
+            "control_queue_durable and control_queue_exclusive cannot both be set: an exclusive "
+            "queue goes with its connection"
+        )
 
 
 def flatten_reply(reply: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -58,6 +69,7 @@ class Mailbox(pidbox.Mailbox):
 
     def __init__(self, app: Any) -> None:
         conf = app.conf
+        _check_queues(conf)
         super().__init__(  # type: ignore[no-untyped-call]  # kombu's have no types
             conf.control_exchange,
             type="fanout",
@@ -112,6 +124,8 @@ class Inspect:
         if not reply:
             return None
         by_node = flatten_reply(reply)
+        if isinstance(self.destination, str):  # one worker was asked
+            return by_node.get(self.destination)
         if self.pattern:
             return {
                 node: answer
@@ -150,11 +164,11 @@ class Inspect:
 
     def scheduled(self, safe: bool | None = None) -> Any:
         """The tasks in the worker's queues that wait for their time."""
-        return self._request("scheduled", safe=safe)
+        return self._request("scheduled", **_given(safe=safe))
 
     def reserved(self, safe: bool | None = None) -> Any:
         """The tasks that a worker holds and has not started."""
-        return self._request("reserved", safe=safe)
+        return self._request("reserved", **_given(safe=safe))
 
     def stats(self) -> Any:
         """The process, its pool and its broker, in figures."""
@@ -242,7 +256,7 @@ class Control:
         task_id: str | Iterable[str],
         destination: Any = None,
         terminate: bool = False,
-        signal: str = "SIGTERM",
+        signal: str = TERM_SIGNAME,
         **kwargs: Any,
     ) -> Any:
         """Take tasks out, so that no worker runs them; ``terminate``: even if they run already.
@@ -254,7 +268,8 @@ class Control:
         ids = [task_id] if isinstance(task_id, str) else list(task_id)
         with properly_configured():
             everywhere = all(results.revoke(self.app, ids, terminate=terminate))
-        order = {"task_id": ids, "terminate": terminate, "signal": signal}
+        asked = task_id if isinstance(task_id, str) else ids
+        order = {"task_id": asked, "terminate": terminate, "signal": signal}
         return self._tell("revoke", order, destination, kwargs, anyway=not everywhere)
 
     def revoke_by_stamped_headers(
@@ -262,7 +277,7 @@ class Control:
         headers: Mapping[str, Any],
         destination: Any = None,
         terminate: bool = False,
-        signal: str = "SIGTERM",
+        signal: str = TERM_SIGNAME,
         **kwargs: Any,
     ) -> Any:
         """Take out the tasks with one of these stamps that are not finished now.
@@ -278,7 +293,7 @@ class Control:
         self,
         task_id: str | Iterable[str],
         destination: Any = None,
-        signal: str = "SIGTERM",
+        signal: str = TERM_SIGNAME,
         **kw: Any,
     ) -> Any:
         """Take tasks out, even if they run already."""
@@ -298,27 +313,26 @@ class Control:
             return None
         if not carries_control(self.app.conf.broker_write_url):
             return None
-        return self.broadcast(command, order, destination, **options)
+        return self.broadcast(command, arguments=order, destination=destination, **options)
 
     # -- what workers do ---------------------------------------------------------------------
 
     def ping(self, destination: Any = None, timeout: float = 1.0, **kwargs: Any) -> Any:
         """The answers of all workers: ``[{name: {"ok": "pong"}}, …]``."""
-        return self.broadcast(
-            "ping", destination=destination, timeout=timeout, **{"reply": True, **kwargs}
-        )
+        options = {"reply": True, "timeout": timeout, **kwargs}
+        return self.broadcast("ping", arguments={}, destination=destination, **options)
 
     def election(self, id: str, topic: str, action: Any = None, connection: Any = None) -> Any:
         """Let one worker be chosen to do something. No worker of this version takes part."""
         order = {"id": id, "topic": topic, "action": action}
-        return self.broadcast("election", order, connection=connection)
+        return self.broadcast("election", arguments=order, destination=None, connection=connection)
 
     def rate_limit(
         self, task_name: str, rate_limit: Any, destination: Any = None, **kwargs: Any
     ) -> Any:
         """Let a task start so often at most, in each worker."""
         order = {"task_name": task_name, "rate_limit": rate_limit}
-        return self.broadcast("rate_limit", order, destination, **kwargs)
+        return self.broadcast("rate_limit", arguments=order, destination=destination, **kwargs)
 
     def time_limit(
         self,
@@ -330,7 +344,7 @@ class Control:
     ) -> Any:
         """Let a task take so many seconds at most."""
         order = {"task_name": task_name, "soft": soft, "hard": hard}
-        return self.broadcast("time_limit", order, destination, **kwargs)
+        return self.broadcast("time_limit", arguments=order, destination=destination, **kwargs)
 
     def add_consumer(
         self,
@@ -350,19 +364,21 @@ class Control:
             "routing_key": routing_key,
             **(options or {}),
         }
-        return self.broadcast("add_consumer", order, destination, **kwargs)
+        return self.broadcast("add_consumer", arguments=order, destination=destination, **kwargs)
 
     def cancel_consumer(self, queue: str, destination: Any = None, **kwargs: Any) -> Any:
         """Take no more jobs from a queue."""
-        return self.broadcast("cancel_consumer", {"queue": queue}, destination, **kwargs)
+        return self.broadcast(
+            "cancel_consumer", arguments={"queue": queue}, destination=destination, **kwargs
+        )
 
     def pool_grow(self, n: int = 1, destination: Any = None, **kwargs: Any) -> Any:
         """Run so many tasks more at once."""
-        return self.broadcast("pool_grow", {"n": n}, destination, **kwargs)
+        return self.broadcast("pool_grow", arguments={"n": n}, destination=destination, **kwargs)
 
     def pool_shrink(self, n: int = 1, destination: Any = None, **kwargs: Any) -> Any:
         """Run so many tasks less at once."""
-        return self.broadcast("pool_shrink", {"n": n}, destination, **kwargs)
+        return self.broadcast("pool_shrink", arguments={"n": n}, destination=destination, **kwargs)
 
     def pool_restart(
         self,
@@ -374,27 +390,29 @@ class Control:
     ) -> Any:
         """Make the processes of the pool anew."""
         order = {"modules": modules, "reload": reload, "reloader": reloader}
-        return self.broadcast("pool_restart", order, destination, **kwargs)
+        return self.broadcast("pool_restart", arguments=order, destination=destination, **kwargs)
 
     def autoscale(self, max: int, min: int, destination: Any = None, **kwargs: Any) -> Any:
         """Let the pool have between ``min`` and ``max`` processes."""
-        return self.broadcast("autoscale", {"max": max, "min": min}, destination, **kwargs)
+        return self.broadcast(
+            "autoscale", arguments={"max": max, "min": min}, destination=destination, **kwargs
+        )
 
     def shutdown(self, destination: Any = None, **kwargs: Any) -> Any:
         """Let workers finish what they run, and stop."""
-        return self.broadcast("shutdown", {}, destination, **kwargs)
+        return self.broadcast("shutdown", arguments={}, destination=destination, **kwargs)
 
     def heartbeat(self, destination: Any = None, **kwargs: Any) -> Any:
         """Let workers send the event that says they live."""
-        return self.broadcast("heartbeat", {}, destination, **kwargs)
+        return self.broadcast("heartbeat", arguments={}, destination=destination, **kwargs)
 
     def enable_events(self, destination: Any = None, **kwargs: Any) -> Any:
         """Let workers send events."""
-        return self.broadcast("enable_events", {}, destination, **kwargs)
+        return self.broadcast("enable_events", arguments={}, destination=destination, **kwargs)
 
     def disable_events(self, destination: Any = None, **kwargs: Any) -> Any:
         """Let workers send no events."""
-        return self.broadcast("disable_events", {}, destination, **kwargs)
+        return self.broadcast("disable_events", arguments={}, destination=destination, **kwargs)
 
     def broadcast(
         self,
@@ -431,6 +449,9 @@ class Control:
                 limit,
                 callback,
                 channel=channel,
-                pattern=pattern,
-                matcher=matcher,
+                **_given(pattern=pattern, matcher=matcher),
             )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

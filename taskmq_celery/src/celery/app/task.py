@@ -17,7 +17,7 @@ from kombu.utils.uuid import uuid
 from celery import states
 from celery._state import _task_stack, get_current_app
 from celery.exceptions import MaxRetriesExceededError, Retry
-from celery.local import class_property
+from celery.local import Subscriptable, class_property
 from celery.utils.functional import head_from_fun, maybe_list
 from celery.utils.nodenames import gethostname
 from celery.utils.threads import LocalStack
@@ -61,7 +61,7 @@ CHANGEABLE = ("queue", "priority", "headers", "expires", "shadow")
 """Options of `Task.retry` that change the message, beside its arguments."""
 
 
-class Task:
+class Task(Subscriptable):
     """A task. ``run`` is its body; ``@app.task`` makes a subclass with a function as ``run``.
 
     One instance serves every run of the task in a process, from several threads at once: what is

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from celery import signals
 from celery.app.defaults import find
@@ -31,7 +31,7 @@ class BaseLoader:
     """
 
     builtin_modules: frozenset[str] = frozenset()
-    override_backends: ClassVar[dict[str, str]] = {}
+    override_backends: Mapping[str, str] = MappingProxyType({})
     worker_initialized = False
     configured = False
 
@@ -142,6 +142,12 @@ class BaseLoader:
                     return False
                 raise
         self._conf = obj
+        is_mapping = isinstance(obj, Mapping)
+        named = (
+            obj.get("override_backends") if is_mapping else getattr(obj, "override_backends", None)
+        )
+        if named:
+            self.override_backends = dict(named)
         self.configured = True
         return True
 

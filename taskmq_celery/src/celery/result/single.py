@@ -14,6 +14,7 @@ from vine import promise
 from celery import states
 from celery._state import app_or_default
 from celery.exceptions import TimeoutError
+from celery.local import Subscriptable
 from celery.utils.time import maybe_iso8601
 from taskmq_celery.results import LOOK_AGAIN, ended, forget, is_known, wait
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ("AsyncResult", "result_from_tuple")
 
 
-class AsyncResult(Relatives):
+class AsyncResult(Relatives, Subscriptable):
     """The result of a task that was called, by its id. Every look asks the backend, until the task
     is finished.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from celery.local import Subscriptable
+
 __all__ = ("Bunch", "FallbackContext", "getitem_property", "mro_lookup")
 
 
@@ -37,7 +39,7 @@ def mro_lookup(
     return None
 
 
-class FallbackContext:
+class FallbackContext(Subscriptable):
     """``with FallbackContext(given, make) as resource``: what is given, else what ``make()`` opens.
 
     Only what was opened here is closed at the end.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import TIMEOUT_MAX as THREAD_TIMEOUT_MAX
 from typing import Any
 
-from celery.local import Proxy
+from celery.local import Proxy, Subscriptable
 
 __all__ = (
     "Local",
@@ -157,7 +157,7 @@ class Local:
             raise AttributeError(name) from None
 
 
-class LocalStack(threading.local):
+class LocalStack(threading.local, Subscriptable):
     """A stack of which every thread has its own.
 
     >>> stack = LocalStack()
