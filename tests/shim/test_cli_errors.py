@@ -40,7 +40,6 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     ("arguments", "message"),
     [
         (["wrker"], "No such command 'wrker'"),
-        (["shell"], "'celery shell' is not part of this version yet"),
         (["worker", "-l", "NOPE"], "'-l' / '--loglevel': 'NOPE' is not one of 'DEBUG', 'INFO'"),
         (["worker", "-P", "nope"], "'-P' / '--pool': 'nope' is not one of 'prefork', 'eventlet'"),
         (["worker", "-P", "custom"], "needs the variable CELERY_CUSTOM_WORKER_POOL"),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import update_wrapper
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click import Context, ParamType
+from kombu.exceptions import OperationalError
+from kombu.utils.json import dumps
 from kombu.utils.objects import cached_property
 
 from celery._state import get_current_app
+from celery.exceptions import CeleryCommandException
+from celery.platforms import EX_UNAVAILABLE
 from celery.signals import user_preload_options
+from celery.utils.text import indent
 
 from .types import (
     COMMA_SEPARATED_LIST,
@@ -47,7 +53,9 @@ __all__ = [
     "JsonObject",
     "LogLevel",
     "ParamType",
+    "asking_workers",
     "handle_preload_options",
+    "handle_remote_command_error",
     "option",
 ]
 
@@ -88,6 +96,57 @@ class CLIContext:
         """Print to standard error, in red."""
         kwargs["err"] = True
         self.secho(message, fg="red", **kwargs)
+
+    def pretty(self, n: Any) -> tuple[str, str]:
+        """A worker's answer: whether it is one or an error, and as text."""
+        if isinstance(n, (list, tuple)):
+            return self.OK, self.pretty_list(n)
+        if isinstance(n, dict):
+            if "ok" in n or "error" in n:
+                return self.pretty_dict_ok_error(n)
+            return self.OK, dumps(n, indent=4)
+        return self.OK, n if isinstance(n, str) else repr(n)
+
+    def pretty_list(self, n: Any) -> str:
+        """One line for each."""
+        return "\n".join(f"* {each}" for each in n) or "- empty -"
+
+    def pretty_dict_ok_error(self, n: dict[str, Any]) -> tuple[str, str]:
+        """``{"ok": …}`` or ``{"error": …}``."""
+        if "ok" in n:
+            return self.OK, indent(self.pretty(n["ok"])[1], 4)
+        return self.ERROR, indent(self.pretty(n["error"])[1], 4)
+
+    def say_chat(self, direction: str, title: str, body: str = "", show_body: bool = False) -> None:
+        """A line of talk with a worker, and what it said. With ``--quiet`` the questions (``<-``)
+        are left out, and the arrows."""
+        if direction == "<-" and self.quiet:
+            return
+        arrow = "" if self.quiet else f"{self.style(direction, fg='white', bold=True)} "
+        self.echo(f"{arrow} {title}")
+        if body and show_body:
+            self.echo(body)
+
+
+def handle_remote_command_error(command_name: str, exc: Exception) -> NoReturn:
+    """Raise for people what went wrong when workers were asked: one line, and exit code 69."""
+    if isinstance(exc, click.ClickException):
+        raise exc
+    reason = " ".join(str(exc).split())
+    if isinstance(exc, OperationalError):
+        told = f"Could not connect to the message broker. Reason: {reason}"
+    else:
+        told = f"Unable to run the `{command_name}` command. Reason: {reason}"
+    raise CeleryCommandException(told, EX_UNAVAILABLE) from exc
+
+
+@contextmanager
+def asking_workers(command_name: str) -> Iterator[None]:
+    """What goes wrong inside is told by `handle_remote_command_error`."""
+    try:
+        yield
+    except Exception as error:
+        handle_remote_command_error(command_name, error)
 
 
 def handle_preload_options(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,12 +18,22 @@ from click_plugins import with_plugins
 from celery import VERSION_BANNER
 from celery.app.base import Celery
 from celery.app.lookup import find_app
-from celery.bin.base import CeleryCommand, CLIContext, option
+from celery.bin.amqp import amqp
+from celery.bin.base import CeleryCommand, CLIContext, handle_preload_options, option
 from celery.bin.beat import beat
 from celery.bin.call import call
+from celery.bin.control import control, inspect, status
 from celery.bin.events import events
+from celery.bin.graph import graph
+from celery.bin.list import list_
+from celery.bin.logtool import logtool
+from celery.bin.migrate import migrate
+from celery.bin.multi import multi
+from celery.bin.purge import purge
 from celery.bin.result import result
+from celery.bin.shell import shell
 from celery.bin.types import ParamType
+from celery.bin.upgrade import upgrade
 from celery.bin.worker import worker
 from celery.exceptions import CeleryCommandException, ImproperlyConfigured
 from celery.loaders import get_loader_cls
@@ -32,12 +42,6 @@ from celery.utils.imports import import_from_cwd
 from taskmq_celery.problems import explain
 
 __all__ = ["celery", "main"]
-
-NOT_YET = {
-    *("amqp", "control", "graph", "inspect", "list", "logtool", "migrate"),
-    *("multi", "purge", "report", "shell", "status", "upgrade"),
-}
-"""Celery's commands that this version does not have."""
 
 GLOBAL = "Global Options"
 UNABLE_TO_LOAD = "Unable to load celery application."
@@ -50,11 +54,6 @@ celery {option} celeryapp {command} <...>"""
 
 class CeleryGroup(DYMGroup):  # type: ignore[misc]  # click-didyoumean carries no types
     """Turns what a user can put right into one line and an exit code."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] in NOT_YET and args[0] not in self.commands:
-            raise UsageError(f"'celery {args[0]}' is not part of this version yet.", ctx)
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -235,11 +234,19 @@ def _add_user_options(app: Any) -> None:
             command.params.extend(one for one in wanted if one not in command.params)
 
 
-celery.add_command(beat)
-celery.add_command(call)
-celery.add_command(events)
-celery.add_command(result)
-celery.add_command(worker)
+@celery.command(cls=CeleryCommand)  # type: ignore[untyped-decorator]  # the group has no types
+@click.pass_context
+@handle_preload_options
+def report(ctx: click.Context) -> None:
+    """Print versions and settings, for a report of a bug; without passwords and keys."""
+    ctx.obj.echo(ctx.obj.app.bugreport())
+
+
+for _command in (
+    *(amqp, beat, call, control, events, graph, inspect, list_, logtool, migrate),
+    *(multi, purge, result, shell, status, upgrade, worker),
+):
+    celery.add_command(_command)
 
 
 def main() -> int:
