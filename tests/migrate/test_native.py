@@ -478,3 +478,23 @@ def test_priorities_that_mean_nothing_here_are_marked(broker: str) -> None:
         "@app.task(priority=10)\ndef f(): ...\n"
     )
     assert "110" in markers(text)
+
+
+def test_a_result_without_an_app_is_asked_of_the_projects_own() -> None:
+    text = "from celery.result import AsyncResult\n\nx = AsyncResult(i).get()\n"
+    app = 'from celery import Celery\n\nqueue = Celery("shop")\n'
+    assert native(text, shop=app) == "from shop import queue\n\nx = queue.result(i).get()\n"
+    assert native(text, unsafe=False, shop=app) == text
+    assert markers(native(text, shop=app, other=app)) == ["140"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "after"),
+    [("redis://db", "f.submit()"), ("amqp://host", "f.submit(expires=30)")],
+)
+def test_how_long_a_message_is_good(broker: str, after: str) -> None:
+    text = native(
+        f"from celery import Celery\n\napp = Celery(broker={broker!r})\n\n\n"
+        "@app.task\ndef f(): ...\n\n\nf.apply_async(expiration=30)\n"
+    )
+    assert text.endswith(f"{after}\n")

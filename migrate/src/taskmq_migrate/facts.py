@@ -293,6 +293,22 @@ class Facts:
     def _holds_app(self, module: ModuleFacts, name: str) -> bool:
         return name in module.names and self.is_app(f"{module.module}.{name}", module.path)
 
+    @cached_property
+    def only_app(self) -> str | None:
+        """Full name of the one app that the project makes, outside of its tests.
+
+        One of the engine counts too: a second run sees what the first has converted.
+        """
+        found = [
+            f"{module.module}.{name}"
+            for module in self.modules.values()
+            if "test" not in module.path
+            for name in sorted(module.results)
+            if "taskmq.App" in module.results[name]
+            or self.is_app(f"{module.module}.{name}", module.path)
+        ]
+        return found[0].removeprefix("src.") if len(found) == 1 else None
+
     def task_modules(self) -> list[str]:
         """Modules of the project that are named ``tasks`` and define tasks."""
         found = []

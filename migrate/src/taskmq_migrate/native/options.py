@@ -49,6 +49,10 @@ def options_of(file: PythonFile, given: dict[str, cst.BaseExpression]) -> dict[s
                 found["store_result"] = ("False",)
         elif name == "priority":
             found[name] = priority_of(file, value)
+        elif name == "expiration" and file.facts.broker == "redis":
+            continue  # a property of messages that Redis does not heed
+        elif name == "expiration" and file.facts.broker == "amqp" and "expires" not in given:
+            found["expires"] = (file.whole(value),)
         elif name in RENAMED and RENAMED[name] not in found:
             found[RENAMED[name]] = (file.whole(value),)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts
-from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.model import Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
@@ -42,7 +42,9 @@ class Results(PythonRule):
         "revoke() and forget() are there as well. The states have other names.",
         risk="get() raises RemoteError for a job that failed, with the type and text of the "
         "original exception, "
-        "instead of the exception itself; TimeoutError is ResultTimeout, which is a TimeoutError.",
+        "instead of the exception itself; TimeoutError is ResultTimeout, which is a TimeoutError. "
+        "Where no app is named, that of the project is imported, with --unsafe: its module may "
+        "import this one.",
         examples=(
             Example(
                 "views.py",
@@ -91,13 +93,23 @@ class Results(PythonRule):
             return file.mark_at(call, "the handle of a job is app.result(id)")
         if "app" in given:
             app = (file.whole(given["app"]),)
+        imports: tuple[NewImport, ...] = ()
         if not app:
-            return file.mark_at(
-                call, "the handle of a job is app.result(id), and this names no app"
-            )
+            only = file.facts.only_app
+            if only is None:
+                return file.mark_at(
+                    call, "the handle of a job is app.result(id), and this names no app"
+                )
+            text, imports = file.import_as(only, call)
+            app = (text,)
         parts = (*app, ".result(", file.whole(job), ")")
         return file.convert_at(
-            call, "a handle", file.replace(file.span(call), *parts), released=released
+            call,
+            "a handle",
+            file.replace(file.span(call), *parts),
+            imports=imports,
+            released=released,
+            safety=Safety.UNSAFE if imports else None,
         )
 
     def _is_result(self, file: PythonFile, node: cst.BaseExpression) -> bool:
