@@ -232,6 +232,29 @@ def test_settings_of_a_module_are_passed_by_name() -> None:
     assert native(text, unsafe=False, config=config) == textwrap.dedent(text).lstrip("\n")
     lost = native(text, config=f"{config}task_routes = {{}}\n")
     assert markers(lost) == ["100"]
+    old = native(text, config='BROKER_URL = "memory://"\nCELERY_ALWAYS_EAGER = True\n')
+    assert "from config import broker_url, task_always_eager\n" in old
+    assert "App(Config(transport=broker_url, eager=task_always_eager))\n" in old
+
+
+def test_settings_of_django_are_passed_by_their_present_names() -> None:
+    text = """
+        from celery import Celery
+
+        app = Celery("shop")
+        app.config_from_object("django.conf:settings", namespace="CELERY")
+        """
+    settings = """
+        CELERY_BROKER_URL = "memory://"
+        CELERY_ALWAYS_EAGER = True
+        CELERYD_CONCURRENCY = 2
+        """
+    converted = native(text, settings=settings)
+    assert (
+        "App(Config(transport=settings.CELERY_BROKER_URL, "
+        "eager=settings.CELERY_TASK_ALWAYS_EAGER, "
+        "concurrency=settings.CELERY_WORKER_CONCURRENCY))" in converted
+    )
 
 
 def test_periodic_tasks_that_are_added_by_a_receiver_are_schedules() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from taskmq_migrate.arguments import Parts, is_literal, number
+from taskmq_migrate.configstyle import is_django_settings, renames
 from taskmq_migrate.facts import ConfigSource
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
@@ -145,24 +146,31 @@ def _json(name: str, value: cst.BaseExpression) -> dict[str, Parts]:
 def names_of(file: PythonFile, source: ConfigSource) -> list[tuple[str, str]] | None:
     """Full names of the settings that ``config_from_object`` loads, each with Celery's name.
 
-    None where they are not those of a module of this project, or of Django's with a namespace.
+    Names are those that they have once TMQ030 has renamed them. None where they are not those of a
+    module of this project, or of Django's with a namespace.
     """
-    if source.how == "module":
-        module = file.facts.module(source.reference, source.path)
-        if module is None or source.namespace != "":
-            return None
-        names = [each for each in module.names if each.islower()]
-        return [(f"{source.reference}.{each}", each) for each in sorted(names)]
-    if source.how != "django" or not source.namespace or not file.facts.django_settings:
+    facts = file.facts
+    if source.how == "module" and source.namespace == "":
+        found = facts.module(source.reference, source.path)
+        modules, owner, prefix = [found], source.reference, ""
+    elif source.how == "django" and source.namespace:
+        modules = [each for each in facts.modules.values() if is_django_settings(facts, each)]
+        owner, prefix = DJANGO, f"{source.namespace}_"
+    else:
         return None
-    prefix = f"{source.namespace}_"
-    found = {
-        name
-        for path in file.facts.django_settings
-        for name in file.facts.modules[path].names
-        if name.startswith(prefix)
-    }
-    return [(f"{DJANGO}.{each}", each.removeprefix(prefix).lower()) for each in sorted(found)]
+    if not modules or None in modules:
+        return None
+    renamed = renames(facts)
+    names: dict[str, str] = {}
+    for module in modules:
+        for name in module.names if module is not None else ():
+            full = f"{module.module}.{name}" if module is not None else ""
+            present = renamed.names.get(full, name)
+            if full not in renamed.doubled and present.startswith(prefix):
+                names[f"{owner}.{present}"] = present.removeprefix(prefix)
+    if prefix:
+        return sorted((full, name.lower()) for full, name in names.items())
+    return sorted((full, name) for full, name in names.items() if name.islower())
 
 
 def config_by_name(name: str) -> tuple[str, str] | None:
