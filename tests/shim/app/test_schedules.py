@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from celery import Celery
 from celery.schedules import (
     ParseException,
     crontab,
@@ -277,3 +278,12 @@ def test_times_are_moved_to_another_zone_only_to_reckon_with_them(
     assert every.to_local(NOW.replace(tzinfo=None)).tzinfo is None
     every.utc_enabled = False
     assert every.to_local(NOW.replace(tzinfo=None)).tzinfo is not None
+
+
+def test_two_entries_without_a_name_shadow_each_other(caplog: pytest.LogCaptureFixture) -> None:
+    app = Celery("t", set_as_current=False)
+    signature = app.signature("t.any")
+    for seconds in (10, 20):
+        app.add_periodic_task(seconds, signature)
+    assert "shadowed a previous unnamed periodic task" in caplog.text
+    assert app.conf.beat_schedule["t.any()"]["schedule"] == 20

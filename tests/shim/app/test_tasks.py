@@ -247,3 +247,8 @@ def test_names_that_are_not_there_yet_say_so() -> None:
         _ = celery.bugreport
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = celery.nonsense
+
+
+def test_a_shared_task_is_shared_once() -> None:
+    with pytest.raises(TypeError, match="more than once"):
+        shared_task(shared_task(lambda: 1, name="t.once"))

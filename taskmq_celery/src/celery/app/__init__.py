@@ -48,6 +48,8 @@ def shared_task(*args: Any, **kwargs: Any) -> Any:
 
     def share(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         def make(function: Callable[..., Any]) -> Any:
+            if type(function) is Proxy:  # what this gives; the app that it is of is asked later
+                raise TypeError("shared_task is applied more than once to one function")
             name = options.get("name")
             # For apps to come, and for those that are complete already.
             _state.connect_on_app_finalize(lambda app: app._task_from_fun(function, **options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import sys
 import threading
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from . import task as tasks_module
 
 __all__ = ("Celery",)
+
+logger = logging.getLogger(__name__)
 
 DJANGO_FIXUP = "celery.fixups.django:fixup"
 
@@ -621,6 +624,12 @@ class Celery(Configured, Connected, Subscriptable):
             "options": {**sig.options, **opts},
         }
         key = name or repr(sig)
+        if not name and key in self.conf.beat_schedule:
+            logger.warning(
+                "Periodic task key='%s' shadowed a previous unnamed periodic task. "
+                "Pass a name kwarg to add_periodic_task to silence this warning.",
+                key,
+            )
         self.conf.beat_schedule[key] = entry
         return key
 

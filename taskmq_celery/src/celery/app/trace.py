@@ -540,16 +540,16 @@ def trace_task(
 
     Gives a `trace_ok_t`, also where something around the body failed.
     """
-    request = request or {}
+    given = {} if request is None else request
     try:
-        if task.__trace__ is None:
-            task.__trace__ = build_tracer(task.name, task, **opts)
-        return task.__trace__(uuid, args, kwargs, request)
+        run = task.__trace__ = task.__trace__ or build_tracer(task.name, task, **opts)
+        return run(uuid, args, kwargs, given)
     except Reject:
         raise
-    except Exception as exc:
-        _signal_internal_error(task, uuid, args, kwargs, request, exc)
-        return trace_ok_t(report_internal_error(task, exc), TraceInfo(FAILURE, exc), 0.0, None)
+    except Exception as error:
+        _signal_internal_error(task, uuid, args, kwargs, given, error)
+        einfo = report_internal_error(task, error)
+    return trace_ok_t(einfo, TraceInfo(FAILURE, einfo.exception), 0.0, None)
 
 
 _localized: list[Any] = []
