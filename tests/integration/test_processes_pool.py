@@ -574,12 +574,17 @@ def test_a_child_that_dies_costs_its_job_a_reclaim_and_the_last_one_is_told(
         def on_failure(self, ctx: TaskContext, error: BaseException) -> None:
             told.append(str(error))
 
+        def on_lost(self, ctx: TaskContext, error: BaseException) -> None:
+            lost_by.append(str(error))
+
+    lost_by: list[str] = []
     b.start()
     delivery = b.run(Exit)
     (lost,) = b.settled(1)
     assert isinstance(lost, Nack)
     assert lost.detail.endswith("ended with exit code 3")
     assert told == []
+    assert lost_by == [lost.detail]
     b.pool.submit([msgspec.structs.replace(delivery, reclaims=1)])
     b.settled(2)
     assert [text.partition(" ended")[2] for text in told] == [" with exit code 3"]

@@ -87,3 +87,17 @@ def test_a_real_child_goes_through_them(program: Any) -> None:
     assert worker.stop() == 0
     for name in ("process_initializer", "workloop", "_do_exit"):
         assert (program.folder / f"{name}-{child}").exists()
+
+
+def test_a_child_that_dies_is_told_of_as_in_celery(program: Any) -> None:
+    program.add_to_tasks("""
+        import os
+
+        @app.task(acks_late=False)
+        def leave():
+            os._exit(7)
+    """)
+    worker = program.ready_worker("-c", "1")
+    sent = program.celery("-A", "proj", "call", "proj.leave").stdout.strip()
+    told = f"Worker exited prematurely: exitcode 7 Job: {sent}."
+    worker.wait_for(rf"Task handler raised error: WorkerLostError\('{told}'\)")

@@ -162,7 +162,7 @@ def test_children_that_die_at_once_are_made_more_and_more_slowly() -> None:
 
 
 def test_how_a_process_ended_in_words() -> None:
-    assert manner_of_death(9) == "was killed by SIGKILL"
+    assert manner_of_death(9) == "was killed by signal 9 (SIGKILL)"
     assert manner_of_death(3 << 8) == "ended with exit code 3"
     assert manner_of_death(-1) == "could not be started"
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
-from billiard.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded
+from billiard.exceptions import SoftTimeLimitExceeded, TimeLimitExceeded, WorkerLostError
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.serialization import registry
 
@@ -26,6 +26,7 @@ from .codec import JsonCodec, Kept, KombuCodec
 from .config import native_config
 from .lifecycle import ENDS, MEMBER_TASK, call_unreached, run_job, run_member
 from .message import waits_longer
+from .premature import premature
 from .received import Received
 
 __all__ = [
@@ -68,6 +69,11 @@ class CeleryJob(taskmq.Task[..., Any]):
             eventer = self._eventer(ctx)
             if eventer is not None:
                 eventer.failed(ctx.id, TimeLimitExceeded(error.seconds))
+
+    def on_lost(self, ctx: taskmq.TaskContext, error: BaseException) -> None:
+        logger.error(
+            "Task handler raised error: %r", WorkerLostError(f"{premature(error)} Job: {ctx.id}.")
+        )
 
     def after_return(self, ctx: taskmq.TaskContext, state: JobState) -> None:
         if state is JobState.REVOKED:  # it was ended from outside, or came too late

@@ -29,6 +29,7 @@ from taskmq.states import TERMINAL
 from .codec import Kept
 from .engine import CeleryEngine, engine_for, translated
 from .message import ABOVE, JOINED, JOINS, SPREAD
+from .premature import premature
 
 __all__ = [
     "are_known",
@@ -284,9 +285,9 @@ def _meta(app: Any, engine: CeleryEngine, task_id: str, record: JobRecord | None
 def _failure(record: JobRecord) -> dict[str, Any]:
     failure = record.failure
     if record.dead_reason == "worker_lost":
-        error: BaseException = WorkerLostError(
-            f"Worker exited prematurely: job {record.id} was given out {record.deliveries} times"
-        )
+        deaths = [each.detail for each in record.history if each.event == "nack" and each.detail]
+        told = deaths[-1] if deaths else f"it was given out {record.deliveries} times"
+        error: BaseException = WorkerLostError(f"{premature(told)} Job: {record.id}.")
         return {"result": error, "traceback": failure.traceback if failure else None}
     if failure is None:
         reason = record.dead_reason or "failed"

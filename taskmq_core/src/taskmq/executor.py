@@ -521,6 +521,7 @@ class Executor:
         context: TaskContext,
     ) -> tuple[Settlement, JobState]:
         """The store counts; what it will make of it is foreseen here, for the hook."""
+        _call_hook(task, "on_lost", context, error)
         settlement = Nack(delivery, detail=str(error))
         if envelope.ack != "on_receipt" and delivery.reclaims + 1 < envelope.max_deliveries:
             return settlement, JobState.QUEUED

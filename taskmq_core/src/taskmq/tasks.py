@@ -60,7 +60,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 POLICY = tuple(TaskPolicy.__dataclass_fields__)
-HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "after_return")
+HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "on_lost", "after_return")
 
 
 class Task(Generic[P, R]):
@@ -118,6 +118,10 @@ class Task(Generic[P, R]):
 
     def on_retry(self, ctx: TaskContext, error: BaseException | None) -> None:
         """After an attempt failed that will be repeated; ``None`` if the task asked for it."""
+
+    def on_lost(self, ctx: TaskContext, error: BaseException) -> None:
+        """After the process that ran it died, in the worker's; ``error`` is a `WorkerLost`. The job
+        runs again, unless this was once too often: then `on_failure` comes, too."""
 
     def after_return(self, ctx: TaskContext, state: JobState) -> None:
         """Last of all, whatever happened; ``state`` is what will be stored."""

@@ -208,6 +208,23 @@ def test_a_lost_worker_is_named(app: Any, add: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "manner"),
+    [
+        ("child 12 was killed by signal 9 (SIGKILL)", "signal 9 (SIGKILL)"),
+        ("child 12 ended with exit code 1", "exitcode 1"),
+    ],
+)
+def test_how_a_worker_was_lost(app: Any, add: Any, told: str, manner: str) -> None:
+    result = add.apply_async((1, 2))
+    engine = engine_for(app)
+    wanted = Reservation(queues={"celery": 1}, worker="w", lease=30, limit=1)
+    for _ in range(5):
+        (delivery,) = engine.transport.reserve(wanted)
+        engine.transport.settle([Nack(delivery, detail=told)])
+    assert str(result.result) == f"Worker exited prematurely: {manner} Job: {result.id}."
+
+
+@pytest.mark.parametrize(
     ("failure", "kind", "text"),
     [
         (Failure(type="builtins.ValueError", message="x", args=("'x'",)), "ValueError", "x"),

@@ -184,13 +184,13 @@ def _wait_for(pid: int) -> None:
 
 
 def manner_of_death(status: int) -> str:
-    """In words: ``killed by SIGSEGV``."""
+    """In words: ``was killed by signal 11 (SIGSEGV)``."""
     if status < 0:
         return "could not be started"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:
-            return f"was killed by {signal.Signals(number).name}"
+            return f"was killed by signal {number} ({signal.Signals(number).name})"
         except ValueError:
             return f"was killed by signal {number}"
     return f"ended with exit code {os.waitstatus_to_exitcode(status)}"
