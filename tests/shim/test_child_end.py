@@ -101,3 +101,27 @@ def test_a_child_that_dies_is_told_of_as_in_celery(program: Any) -> None:
     sent = program.celery("-A", "proj", "call", "proj.leave").stdout.strip()
     told = f"Worker exited prematurely: exitcode 7 Job: {sent}."
     worker.wait_for(rf"Task handler raised error: WorkerLostError\('{told}'\)")
+
+
+def test_a_task_that_exits_has_failed_and_its_child_ends(program: Any) -> None:
+    program.add_to_tasks("""
+        import os, sys
+
+        @app.task
+        def leave():
+            sys.exit(3)
+
+        @app.task
+        def pid():
+            return os.getpid()
+    """)
+    worker = program.ready_worker("-c", "1")
+    before, failed, after = program.ask("""
+        import json; from proj import leave, pid
+        before, left = pid.delay().get(timeout=15), leave.delay()
+        error = left.get(timeout=15, propagate=False)
+        print(json.dumps([before, repr(error), pid.delay().get(timeout=15)]))
+    """)
+    assert failed.startswith("WorkerLostError('Worker exited prematurely: exitcode 3 Job: ")
+    assert before != after
+    assert worker.stop() == 0

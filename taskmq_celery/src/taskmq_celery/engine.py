@@ -7,7 +7,9 @@ whose body is `taskmq_celery.lifecycle.run_job`.
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,6 +44,11 @@ __all__ = [
 ]
 
 
+logger = logging.getLogger("celery.worker.request")
+
+RAISED = "Task handler raised error: %r"
+
+
 class CeleryJob(taskmq.Task[..., Any]):
     """The engine's side of one Celery task: runs whatever is registered under its name."""
 
@@ -60,20 +67,33 @@ class CeleryJob(taskmq.Task[..., Any]):
         if wait > 0:
             raise errors.ReleaseJob("countdown", delay=wait)
         # Looked up at every run: a task may be registered again, and its class be patched.
-        return run_job(self._celery_app._tasks[self.name], ctx, args, kwargs)
+        try:
+            return run_job(self._celery_app._tasks[self.name], ctx, args, kwargs)
+        except SystemExit as error:
+            if ctx.app.config.pool != "processes":
+                raise
+            # In Celery the process ends with such a task. Here it ends next, having told of it.
+            os.kill(os.getpid(), signal.SIGTERM)
+            lost = lost_error(f"exit code {error.code if isinstance(error.code, int) else 1}", ctx)
+            logger.error(RAISED, lost)
+            raise lost from None
 
     def on_failure(self, ctx: taskmq.TaskContext, error: BaseException) -> None:
         # The tracer has told of every other failure, in the process where the task ran.
         if isinstance(error, errors.HardTimeLimit):
             self._tell_request(ctx, error.seconds)
-            eventer = self._eventer(ctx)
-            if eventer is not None:
-                eventer.failed(ctx.id, TimeLimitExceeded(error.seconds))
+            over: Exception = TimeLimitExceeded(error.seconds)
+        elif isinstance(error, (errors.WorkerLost, WorkerLostError)):
+            over = error if isinstance(error, WorkerLostError) else lost_error(error, ctx)
+            self._tell_backend(ctx.id, over)
+        else:
+            return
+        eventer = self._eventer(ctx)
+        if eventer is not None:
+            eventer.failed(ctx.id, over)
 
     def on_lost(self, ctx: taskmq.TaskContext, error: BaseException) -> None:
-        logger.error(
-            "Task handler raised error: %r", WorkerLostError(f"{premature(error)} Job: {ctx.id}.")
-        )
+        logger.error(RAISED, lost_error(error, ctx))
 
     def after_return(self, ctx: taskmq.TaskContext, state: JobState) -> None:
         if state is JobState.REVOKED:  # it was ended from outside, or came too late
@@ -89,11 +109,25 @@ class CeleryJob(taskmq.Task[..., Any]):
         wanted = eventer is not None and eventer.tells_of(self._celery_app._tasks.get(self.name))
         return eventer if wanted else None
 
+    def _tell_backend(self, task_id: str, error: Exception) -> None:
+        backend = self._celery_app.backend
+        if getattr(backend, "written_by_worker", False):
+            try:
+                backend.mark_as_failure(task_id, error)
+            except Exception:
+                logger.exception("The result backend was not told of the end of task %s", task_id)
+
     def _tell_request(self, ctx: taskmq.TaskContext, seconds: float) -> None:
         task = self._celery_app._tasks.get(self.name)
         if task is not None:
             job = Received(ctx.app, ctx.delivery, ctx.envelope, ctx.worker)
             import_module(ENDS).tell_hard_limit(task, job, ctx.worker, seconds)
+
+
+def lost_error(told: object, ctx: taskmq.TaskContext) -> Exception:
+    """What Celery's users get where the process of a task died, from what the engine says."""
+    error: Exception = WorkerLostError(f"{premature(told)} Job: {ctx.id}.")
+    return error
 
 
 ERRBACKS_TASK = "taskmq_celery.errbacks"
