@@ -125,10 +125,13 @@ _MODULES = frozenset(
             "canvas",
             "concurrency",
             "exceptions",
+            "execute",
         ),
         *(
             "loaders",
             "local",
+            "log",
+            "messaging",
             "platforms",
             "registry",
             "result",

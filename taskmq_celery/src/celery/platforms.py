@@ -264,8 +264,9 @@ class Signals:
         with contextlib.suppress(AttributeError, ValueError):
             _signal.signal(self.signum(name), handler)
 
-    def update(self, handlers: Iterable[tuple[str, Any]] = (), **more: Any) -> None:
-        for name, handler in [*dict(handlers).items(), *more.items()]:
+    def update(self, _d_: Any = None, **sigmap: Any) -> None:
+        """Install handlers by the names of their signals."""
+        for name, handler in {**dict(_d_ or {}), **sigmap}.items():
             self[name] = handler
 
     @staticmethod

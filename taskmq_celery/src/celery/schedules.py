@@ -123,6 +123,11 @@ class BaseSchedule:
     __hash__ = None  # type: ignore[assignment]  # schedules can be changed
 
 
+def cronfield(s: str | None) -> str:
+    """A field of a crontab as it is written."""
+    return "*" if s is None else s
+
+
 class schedule(BaseSchedule):  # noqa: N801  # Celery's name
     """Due every ``run_every`` (seconds or ``timedelta``).
 

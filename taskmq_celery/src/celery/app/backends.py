@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ("BACKEND_ALIASES", "backend_for", "by_name", "by_url")
 
-UNKNOWN = "Unknown result backend: {0!r}.  Did you spell that correctly? ({1!r})"
+UNKNOWN_BACKEND = "Unknown result backend: {0!r}.  Did you spell that correctly? ({1!r})"
 
 BACKEND_ALIASES: dict[str, str] = {
     "cache": "celery.backends.cache:CacheBackend",
@@ -64,10 +64,10 @@ def by_name(
     try:
         found = symbol_by_name(backend, aliases)
     except ValueError as error:
-        raise ImproperlyConfigured(UNKNOWN.format(backend, error)) from error
+        raise ImproperlyConfigured(UNKNOWN_BACKEND.format(backend, error)) from error
     if ismodule(found):
         raise ImproperlyConfigured(
-            UNKNOWN.format(backend, "is a Python module, not a backend class.")
+            UNKNOWN_BACKEND.format(backend, "is a Python module, not a backend class.")
         )
     return found
 

@@ -27,6 +27,20 @@ class RPCBackend(NativeBackend):
     Exchange = Exchange
     Queue = Queue
 
+    def __init__(
+        self,
+        app: Any,
+        connection: Any = None,
+        exchange: str | None = None,
+        exchange_type: str | None = None,
+        persistent: bool | None = None,
+        serializer: str | None = None,
+        auto_delete: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        """All about the queue of results is accepted; there is none."""
+        super().__init__(app, serializer=serializer, **kwargs)
+
     @property
     def oid(self) -> str:
         """The name of this program's queue, where there is one."""

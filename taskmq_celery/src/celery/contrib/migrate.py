@@ -383,3 +383,5 @@ def filter_status(state: State, body: Any, message: Any, **kwargs: Any) -> None:
 
 move_direct = partial(move, transform=worker_direct)
 move_direct_by_id = partial(move_task_by_id, transform=worker_direct)
+move_direct_by_idmap = partial(move_by_idmap, transform=worker_direct)
+move_direct_by_taskmap = partial(move_by_taskmap, transform=worker_direct)

@@ -97,8 +97,10 @@ class EagerResult(AsyncResult):
         return False
 
     def __copy__(self) -> EagerResult:
-        return type(self)(self.id, self._result, self._state, self._traceback, self._name)
+        return type(self)(*self.__reduce_args__())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = (self.id, self._result, self._state, self._traceback, self._name)
-        return type(self), state
+        return type(self), self.__reduce_args__()
+
+    def __reduce_args__(self) -> tuple[Any, ...]:
+        return self.id, self._result, self._state, self._traceback, self._name

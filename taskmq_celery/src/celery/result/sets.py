@@ -403,6 +403,10 @@ class GroupResult(ResultSet):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_group, (self.id, self.results, self.parent)
 
+    def __reduce_args__(self) -> tuple[Any, ...]:
+        """Its id and its members."""
+        return self.id, self.results
+
 
 def _barrier_of(results: list[Any]) -> Any:
     """What is full when all results are there. Nobody waits for them yet."""

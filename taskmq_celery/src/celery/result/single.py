@@ -433,6 +433,10 @@ class AsyncResult(Relatives, Subscriptable):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_result, (self.id, self._task_name, self.parent)
 
+    def __reduce_args__(self) -> tuple[Any, ...]:
+        """What makes it again in this process; the app is the current one there."""
+        return self.id, self.backend, self._task_name, None, self.parent
+
 
 def result_from_tuple(r: Any, app: Celery | None = None) -> Any:
     """A result from what ``as_tuple`` gave; a result as it is."""

@@ -45,6 +45,61 @@ class CallableTask(metaclass=_ByMethods):
 class CallableSignature(CallableTask):
     """Can be applied, linked and cloned."""
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the task that it calls, ``task`` in its dict."""
+
+    @property
+    @abstractmethod
+    def type(self) -> Any:
+        """That task, of its app."""
+
+    @property
+    @abstractmethod
+    def app(self) -> Any:
+        """Its app."""
+
+    @property
+    @abstractmethod
+    def id(self) -> Any:
+        """Its id, once it is frozen."""
+
+    @property
+    @abstractmethod
+    def task(self) -> str:
+        """As `name`."""
+
+    @property
+    @abstractmethod
+    def args(self) -> Any:
+        """Positional arguments."""
+
+    @property
+    @abstractmethod
+    def kwargs(self) -> Any:
+        """Arguments by keyword."""
+
+    @property
+    @abstractmethod
+    def options(self) -> Any:
+        """What goes to ``apply_async`` besides."""
+
+    @property
+    @abstractmethod
+    def subtask_type(self) -> Any:
+        """Which kind it is: chain, group…"""
+
+    @property
+    @abstractmethod
+    def chord_size(self) -> Any:
+        """How many results it adds to a chord's header."""
+
+    @property
+    @abstractmethod
+    def immutable(self) -> bool:
+        """Whether it takes no more arguments."""
+
     @abstractmethod
     def clone(self, args: Any = None, kwargs: Any = None) -> Any:
         """A copy, with more arguments."""
@@ -71,5 +126,13 @@ class CallableSignature(CallableTask):
     @abstractmethod
     def set(self, immutable: bool | None = None, **options: Any) -> Any:
         """Change its options."""
+
+    @abstractmethod
+    def __or__(self, other: Any) -> Any:
+        """A chain of it and another."""
+
+    @abstractmethod
+    def __invert__(self) -> Any:
+        """Call it and wait."""
 
     required = CallableTask.required | {"clone", "freeze", "link", "link_error", "set"}

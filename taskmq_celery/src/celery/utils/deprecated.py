@@ -11,11 +11,11 @@ from celery.exceptions import CDeprecationWarning, CPendingDeprecationWarning
 
 __all__ = ("Callable", "Property", "warn")
 
-PENDING = (
+PENDING_DEPRECATION_FMT = (
     "{description} is scheduled for deprecation in version {deprecation} "
     "and removal in version v{removal}. {alternative}"
 )
-DEPRECATED = (
+DEPRECATION_FMT = (
     "{description} is deprecated and scheduled for removal in version {removal}. {alternative}"
 )
 
@@ -29,7 +29,7 @@ def warn(
 ) -> None:
     """Warn that something is deprecated, or will be if there is a version for ``deprecation``."""
     category = CDeprecationWarning if deprecation is None else CPendingDeprecationWarning
-    text = (DEPRECATED if deprecation is None else PENDING).format(
+    text = (DEPRECATION_FMT if deprecation is None else PENDING_DEPRECATION_FMT).format(
         description=description,
         deprecation=deprecation,
         removal=removal,

@@ -25,6 +25,7 @@ __all__ = [
 NODENAME_DEFAULT = "celery"
 NODENAME_SEP = "@"
 WORKER_DIRECT_EXCHANGE = "C.dq2"
+WORKER_DIRECT_QUEUE_FORMAT = "{hostname}.dq2"
 
 _placeholder = re.compile(r"%([%\w])")
 
@@ -98,4 +99,5 @@ def worker_direct(hostname: Any) -> Any:
     queue, exchange = symbol_by_name("kombu:Queue"), symbol_by_name("kombu:Exchange")
     if isinstance(hostname, queue):
         return hostname
-    return queue(f"{hostname}.dq2", exchange(WORKER_DIRECT_EXCHANGE), hostname)
+    name = WORKER_DIRECT_QUEUE_FORMAT.format(hostname=hostname)
+    return queue(name, exchange(WORKER_DIRECT_EXCHANGE), hostname)

@@ -37,9 +37,9 @@ def str_to_list(s: Any) -> Any:
     return [part.strip() for part in s.split(",")] if isinstance(s, str) else s
 
 
-def join(lines: Iterable[str], sep: str = "\n") -> str:
+def join(l: Iterable[str], sep: str = "\n") -> str:  # noqa: E741  # Celery's name
     """The lines that are not empty, joined."""
-    return sep.join(line for line in lines if line)
+    return sep.join(line for line in l if line)
 
 
 def truncate(s: str, maxlen: int = 128, suffix: str = "...") -> str:
@@ -50,23 +50,23 @@ def truncate(s: str, maxlen: int = 128, suffix: str = "...") -> str:
     return (head if space else s[:maxlen]) + suffix
 
 
-def abbr(s: str | None, max: int, dots: str | bool = "...") -> str:
+def abbr(S: str | None, max: int, ellipsis: str | bool = "...") -> str:  # noqa: N803  # Celery's
     """At most ``max`` characters, the last ones being dots if something was cut off."""
-    if s is None:
+    if S is None:
         return "???"
-    if len(s) <= max:
-        return s
-    return s[: max - len(dots)] + dots if isinstance(dots, str) else s[:max]
+    if len(S) <= max:
+        return S
+    return S[: max - len(ellipsis)] + ellipsis if isinstance(ellipsis, str) else S[:max]
 
 
-def abbrtask(s: str | None, max: int) -> str:
+def abbrtask(S: str | None, max: int) -> str:  # noqa: N803  # Celery's name
     """A shortened task name; of a long module, only a part is left."""
-    if s is None:
+    if S is None:
         return "???"
-    if len(s) <= max:
-        return s
-    module, _, name = s.rpartition(".")
-    return f"{abbr(module, max - len(name) - len('[.]'), dots='')}[.]{name}"
+    if len(S) <= max:
+        return S
+    module, _, name = S.rpartition(".")
+    return f"{abbr(module, max - len(name) - len('[.]'), ellipsis='')}[.]{name}"
 
 
 def indent(t: str, indent: int = 0, sep: str = "\n") -> str:

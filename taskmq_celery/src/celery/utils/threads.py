@@ -169,8 +169,8 @@ class LocalStack(threading.local, Subscriptable):
     def __init__(self) -> None:
         self.stack: list[Any] = []
 
-    def push(self, value: Any) -> None:
-        self.stack.append(value)
+    def push(self, obj: Any) -> None:
+        self.stack.append(obj)
 
     def pop(self) -> Any:
         """Take the topmost off; ``None`` from an empty stack."""

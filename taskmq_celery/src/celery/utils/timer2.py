@@ -102,6 +102,8 @@ class Timer(threading.Thread):
             self.not_empty.notify()
             return entry
 
+    __next__ = next = _next_entry
+
     def enter(self, entry: Any, eta: Any, priority: int | None = None) -> Any:
         return self._do_enter("enter_at", entry, eta, priority=priority)
 
