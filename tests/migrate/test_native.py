@@ -521,3 +521,33 @@ def test_how_long_a_message_is_good(broker: str, after: str) -> None:
         "@app.task\ndef f(): ...\n\n\nf.apply_async(expiration=30)\n"
     )
     assert text.endswith(f"{after}\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (
+            "@override_settings(CELERY_TASK_ALWAYS_EAGER=True, DEBUG=True)\ndef test(): ...\n",
+            "@eager(queue)\n@override_settings(DEBUG=True)\ndef test(): ...\n",
+        ),
+        (
+            "@override_settings(CELERY_ALWAYS_EAGER=True, CELERY_EAGER_PROPAGATES=True)\n"
+            "def test(): ...\n",
+            "@eager(queue)\ndef test(): ...\n",
+        ),
+        ("@override_settings(CELERY_ALWAYS_EAGER=False)\ndef test(): ...\n", ""),
+        ("@override_settings(CELERY_ALWAYS_EAGER=True)\nclass Test: ...\n", ""),
+        ("def test(celery_worker): ...\n", ""),
+        ("@fixture\ndef celery_config(): ...\n", ""),
+        ("@override_settings(DEBUG=True)\ndef celery_worker(): ...\n", ""),
+    ],
+)
+def test_jobs_of_tests_run_at_once(lines: str, after: str) -> None:
+    header = "from django.test import override_settings\n"
+    text = f"{header}\n\n{lines}"
+    app = 'from celery import Celery\n\nqueue = Celery("shop")\n'
+    run = migrate({"test_it.py": text, "shop.py": app}, to="native", only=("TMQ170",), unsafe=True)
+    if after:
+        assert run.files["test_it.py"].endswith(f"\n\n\n{after}")
+    else:
+        assert markers(run.files["test_it.py"]) == ["170"]
