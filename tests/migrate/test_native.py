@@ -551,3 +551,42 @@ def test_jobs_of_tests_run_at_once(lines: str, after: str) -> None:
         assert run.files["test_it.py"].endswith(f"\n\n\n{after}")
     else:
         assert markers(run.files["test_it.py"]) == ["170"]
+
+
+def test_schedules_of_a_settings_module_go_to_the_app() -> None:
+    app = """
+        from celery import Celery
+
+        app = Celery("shop")
+        app.config_from_object("django.conf:settings", namespace="CELERY")
+        """
+    settings = """
+        from celery.schedules import crontab
+
+        CELERY_TIMEZONE = "Europe/Vienna"
+        CELERYBEAT_SCHEDULE = {"a": {"task": "shop.a", "schedule": crontab(hour=7)}}
+        """
+    converted = native(app, settings=settings)
+    assert converted.endswith(
+        "app = App(Config(timezone=settings.CELERY_TIMEZONE))\n"
+        "app.schedule(*settings.CELERY_BEAT_SCHEDULE)\n"
+    )
+    files = {"settings.py": textwrap.dedent(settings).lstrip(), "shop.py": textwrap.dedent(app)}
+    assert migrate(files, to="native", unsafe=True).files["settings.py"] == (
+        "from taskmq.schedule import cron\n\n"
+        'CELERY_TIMEZONE = "Europe/Vienna"\n'
+        "CELERY_BEAT_SCHEDULE = [\n"
+        '    cron("shop.a", "* 7 * * *", tz="Europe/Vienna", name="a"),\n]\n'
+    )
+    assert migrate(files, to="native").files["settings.py"].endswith("crontab(hour=7)}}\n")
+
+
+@pytest.mark.parametrize("more", ["CELERY_TASK_ROUTES = {}\n", "CELERY_BEAT_SCHEDULE['b'] = 1\n"])
+def test_schedules_of_settings_that_are_not_all_passed_stay(more: str) -> None:
+    app = (
+        "from celery import Celery\n\napp = Celery()\n"
+        'app.config_from_object("django.conf:settings", namespace="CELERY")\n'
+    )
+    text = f'CELERY_BEAT_SCHEDULE = {{"a": {{"task": "shop.a", "schedule": 3}}}}\n{more}'
+    files = {"settings.py": text, "shop.py": app}
+    assert markers(migrate(files, to="native", unsafe=True).files["settings.py"]) == ["160"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from taskmq_migrate.arguments import Parts, is_literal, number
-from taskmq_migrate.configstyle import is_django_settings, renames
+from taskmq_migrate.configstyle import is_django_settings, renames, style_of
 from taskmq_migrate.facts import ConfigSource
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["DJANGO", "config_by_name", "config_of", "names_of"]
+__all__ = ["DJANGO", "config_by_name", "config_of", "is_loaded", "names_of"]
 
 DJANGO = "django.conf.settings"
 
@@ -171,6 +171,22 @@ def names_of(file: PythonFile, source: ConfigSource) -> list[tuple[str, str]] | 
     if prefix:
         return sorted((full, name.lower()) for full, name in names.items())
     return sorted((full, name) for full, name in names.items() if name.islower())
+
+
+def is_loaded(file: PythonFile) -> bool:
+    """Whether a module's settings are those of the one app of the project, and all of them can be
+    passed to it by their names."""
+    sources = file.facts.configuration
+    module = file.facts.modules.get(file.path)
+    if len(sources) != 1 or module is None or style_of(file.facts, module) is None:
+        return False
+    found = names_of(file, sources[0])
+    try:
+        for _, name in found or ():
+            config_by_name(name)
+    except Unclear:
+        return False
+    return found is not None
 
 
 def config_by_name(name: str) -> tuple[str, str] | None:

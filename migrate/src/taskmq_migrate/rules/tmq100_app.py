@@ -188,20 +188,28 @@ class MakeApp(PythonRule):
         found = names_of(file, sources[0]) if len(sources) == 1 else None
         if found is None:
             raise Unclear(f"{NOT_READ} config_from_object loads is not read")
+        schedules = ""
         for full, name in found:
             config = config_by_name(name)
-            if name in INCLUDE or config is not None:
+            if name in INCLUDE or name == "beat_schedule" or config is not None:
                 owner, _, last = full.rpartition(".")
                 django = owner == DJANGO
                 text, imports = file.import_as(DJANGO if django else full, node)
                 shown = f"{text}.{last}" if django else text
-                if name in INCLUDE:
+                if name == "beat_schedule":
+                    schedules = shown
+                elif name in INCLUDE:
                     app.include.append((shown,))
                 elif config is not None:
                     app.config[config[0]] = (config[1].format(shown),)
                 app.imports += imports
         app.guessed = True
-        self._remove(file, file.parent(node), app)
+        call = file.parent(node)
+        if schedules and isinstance(call, cst.Call) and isinstance(file.parent(call), cst.Expr):
+            added = (file.whole(node.value), f".schedule(*{schedules})")
+            app.edits.append(file.replace(file.span(call), *added))
+        else:
+            self._remove(file, call, app)
 
     def _conf(self, file: PythonFile, conf: cst.Attribute, app: _App) -> None:
         around = file.parent(conf)

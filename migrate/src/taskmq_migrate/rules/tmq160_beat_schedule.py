@@ -11,9 +11,12 @@ from taskmq_migrate.arguments import Part, comma_separated, dict_items, is_liter
 from taskmq_migrate.model import Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.native.schedules import arguments_of, options_of, rule_of, zone_of
+from taskmq_migrate.native.settings import is_loaded
+from taskmq_migrate.native.signatures import references_to
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
+from taskmq_migrate.settingsites import settings_in
 
 __all__ = ["RULE"]
 
@@ -25,14 +28,15 @@ class BeatSchedule(PythonRule):
     id = "TMQ160"
     title = "beat_schedule becomes app.schedule(...)"
     targets = frozenset({Target.NATIVE})
-    words = ("eat_schedule", "BEAT_SCHEDULE")
+    words = ("eat_schedule", "BEAT_SCHEDULE", "config_from_object")
     page = Page(
         why="The engine's schedules are values: cron lines and intervals, with the task they run. "
         "Any worker runs them, one at a time, and each run becomes one job.",
         risk="Intervals are counted from fixed instants, not from the start of a process, and a "
         "run that was missed "
         "is made up for once (misfire=). Where the time zone of a crontab cannot be seen in the "
-        "file, the conversion waits for --unsafe and takes UTC.",
+        "file, the conversion waits for --unsafe and takes UTC. Entries in a module of settings "
+        "become a list of schedules, with --unsafe, which TMQ100 passes to app.schedule(...).",
         examples=(
             Example(
                 "app.py",
@@ -52,6 +56,18 @@ class BeatSchedule(PythonRule):
                 '    cron("shop.report", "0 7 * * mon-fri", name="report", args=("daily",)),\n'
                 '    every("shop.sweep", seconds=30.0, name="sweep"),\n'
                 ")\n",
+            ),
+            Example(
+                "shop/settings.py",
+                before="CELERY_BEAT_SCHEDULE = {\n"
+                '    "sweep": {"task": "shop.sweep", "schedule": 30.0},\n}\n',
+                after="from taskmq.schedule import every\n\nCELERY_BEAT_SCHEDULE = [\n"
+                '    every("shop.sweep", seconds=30.0, name="sweep"),\n]\n',
+                others={
+                    "shop/celery.py": "from celery import Celery\n\n"
+                    'app = Celery("shop")\n'
+                    'app.config_from_object("django.conf:settings", namespace="CELERY")\n'
+                },
             ),
             Example(
                 "late.py",
@@ -76,11 +92,12 @@ class BeatSchedule(PythonRule):
                 if isinstance(target, cst.Name)
                 else ""
             )
-            if name not in NAMES or len(assign.targets) > 1:
+            if name not in NAMES or len(assign.targets) > 1 or _is_done(file, assign.value):
                 continue
             yield self._site(file, assign, target)
 
     def _site(self, file: PythonFile, assign: cst.Assign, target: cst.BaseExpression) -> Site:
+        loaded = isinstance(target, cst.Name) and is_loaded(file)
         entries = dict_items(assign.value)
         if entries is None:
             return file.mark_at(
@@ -88,14 +105,23 @@ class BeatSchedule(PythonRule):
                 "the entries are not written out here: pass schedules to app.schedule(...)",
             )
         conf = target.value if isinstance(target, cst.Attribute) else None
-        if not isinstance(conf, cst.Attribute) or not file.is_conf(conf):
+        if loaded and isinstance(target, cst.Name) and len(references_to(file, target)) > 1:
+            return file.mark_at(
+                assign, "the entries are changed later: pass schedules to app.schedule(...)"
+            )
+        if not loaded and (not isinstance(conf, cst.Attribute) or not file.is_conf(conf)):
             return file.mark_at(
                 assign, "schedules belong to the app: app.schedule(cron(...), every(...))"
             )
-        parts: list[Part] = [file.whole(conf.value), ".schedule(", file.newline]
+        place: cst.CSTNode = assign
+        parts: list[Part] = ["[", file.newline]
+        if isinstance(conf, cst.Attribute) and not loaded:
+            parts = [file.whole(conf.value), ".schedule(", file.newline]
+        else:
+            place = assign.value
         imports: list[NewImport] = []
         released: list[cst.CSTNode] = []
-        zone = zone_of(file)
+        zone = _zone_beside(file) if loaded else zone_of(file)
         zoned = False
         try:
             for name, entry in entries.items():
@@ -112,10 +138,10 @@ class BeatSchedule(PythonRule):
         return file.convert_at(
             assign,
             "schedules of the app",
-            file.replace(file.span(assign), *parts, ")"),
+            file.replace(file.span(place), *parts, "]" if loaded else ")"),
             imports=tuple(imports),
             released=tuple(released),
-            safety=Safety.UNSAFE if zoned and zone is None else None,
+            safety=Safety.UNSAFE if loaded or (zoned and zone is None) else None,
         )
 
     def _entry(
@@ -154,6 +180,23 @@ class BeatSchedule(PythonRule):
             arguments.append(("options=", *options))
         shown: list[Part] = [f"{function}(", *comma_separated(arguments), ")"]
         return shown, imports, rule.released, rule.has_zone
+
+
+def _is_done(file: PythonFile, value: cst.BaseExpression) -> bool:
+    """Whether these are schedules of the engine already."""
+    return isinstance(value, cst.List) and any(
+        isinstance(each.value, cst.Call)
+        and file.is_(each.value.func, "taskmq.schedule.cron", "taskmq.schedule.every")
+        for each in value.elements
+    )
+
+
+def _zone_beside(file: PythonFile) -> str | None:
+    """The time zone that the same module of settings names, if it does."""
+    for _, name, value in settings_in(file):
+        if name == "timezone":
+            return literal_text(value)
+    return None
 
 
 def _is_name_of_task(node: cst.BaseExpression) -> bool:
