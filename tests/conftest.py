@@ -13,7 +13,7 @@ everything has to be installed.
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
@@ -32,6 +32,13 @@ MARKERS_BY_FOLDER = {
     "unit": "unit",
 }
 MISSING_SERVER = "missing server: "
+# Coverage is of the engine, and its own tests have to reach it: tracing would cost those of the
+# shim, of the codemod and of the tools half of their time.
+UNTRACED = ("compat", "differential", "migrate", "shim", "typing")
+# The folders whose processes are traced as well: what they run is seen nowhere else. The simulation
+# is seen in one that a property test starts.
+TRACED_PROCESSES = ("integration", "property", "unit")
+COVERAGE_OF_PROCESSES = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 
 def under_ci() -> bool:
@@ -50,10 +57,29 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
-            marker = MARKERS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])
-            if marker is not None:
-                item.add_marker(marker)
+        folder = folder_of(item)
+        if (marker := MARKERS_BY_FOLDER.get(folder)) is not None:
+            item.add_marker(marker)
+        if folder in UNTRACED:
+            item.add_marker("no_cover")
+
+
+def folder_of(item: pytest.Item) -> str:
+    """Of the tests; empty for a test from elsewhere."""
+    return item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Coverage of processes: around the fixtures too, which start them for all of a module."""
+    folder = folder_of(item)
+    marked = folder != "property" and item.get_closest_marker("no_cover")
+    traced = folder in TRACED_PROCESSES and not marked
+    with pytest.MonkeyPatch.context() as patch:
+        if not traced:
+            for name in COVERAGE_OF_PROCESSES:
+                patch.delenv(name, raising=False)
+        return (yield)
 
 
 @pytest.fixture(scope="session")

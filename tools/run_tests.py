@@ -1,4 +1,4 @@
-"""Runs the tests with coverage, on all cores; what fails there is run once more, alone.
+"""Runs the tests with coverage, side by side; what fails there is run once more, alone.
 
     .venv/bin/python tools/run_tests.py [arguments for pytest]
 
@@ -11,6 +11,7 @@ fails twice does, and so does coverage below its floor.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,10 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
+SIDE_BY_SIDE = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
+"""A third of the time a test waits, for a process, a server or an instant: one more than there are
+processors keeps those busy. Each starts in another part of the tests, so that those that wait much
+(faults) run beside those that compute; who has no more takes from the others."""
 FEW = 10
 """Tests that are run again. More that fail are no accident."""
 TESTS_FAILED = 1
@@ -37,7 +42,7 @@ def run(arguments: list[str], cache: Path) -> int:
 def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="taskmq-tests-") as folder:
         cache = Path(folder)
-        status = run(["-n", "auto", "--cov", "--cov-report=term", *arguments], cache)
+        status = run([*SIDE_BY_SIDE, "--cov", "--cov-report=term", *arguments], cache)
         again = failed(cache)
         if status != TESTS_FAILED or not 0 < len(again) <= FEW:
             return status

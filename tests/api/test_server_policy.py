@@ -34,7 +34,7 @@ def run_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
         env=inherited | {"PYTHONPATH": str(CONFTEST.parent.parent)} | environment,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=110,
     )
 
 

@@ -67,13 +67,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store_url", stores, indirect=True)
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What these tests start is covered by others: to trace it would slow hundreds of processes."""
-    for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest) -> str:
     """An empty store."""

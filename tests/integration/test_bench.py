@@ -15,6 +15,7 @@ from tests.bench.targets import TARGETS, Entry, Target, chosen, plan_for, table
 from tests.bench.targets import judge as judge_targets
 
 TOP = Path(__file__).parents[2]
+pytestmark = pytest.mark.no_cover  # figures of a traced engine would be none
 
 
 def bench(*arguments: str) -> Any:

@@ -51,7 +51,8 @@ def python(site: Path, *arguments: str, cwd: Path | None = None, **environ: str)
 @pytest.mark.parametrize(
     ("url", "only"),
     [
-        ("zip+memory://", ""),
+        # tests/conformance is measured.
+        pytest.param("zip+memory://", "", marks=pytest.mark.no_cover),
         ("zip+sqlite:///check.db", "deadletter"),
         ("zip+sqlite:///check.db", "durability"),
         ("zip+sqlite:///check.db", "retry"),

@@ -12,6 +12,7 @@ import pytest
 TOP = Path(__file__).parents[2]
 PAGE = TOP / "docs/explanation/pool-matrix.md"
 VERDICTS = {"S", "R", "F"}
+pytestmark = pytest.mark.no_cover  # many jobs of what other tests cover
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,7 @@ def test_closed_listener_is_forgotten() -> None:
     assert not listener.wait(0.0)
 
 
+@pytest.mark.no_cover  # its time is what is tested
 def test_hundred_thousand_jobs_are_no_burden() -> None:
     """Loose bound on processor time: quadratic code would take minutes."""
     subject = _subject()
