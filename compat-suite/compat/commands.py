@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -349,6 +350,8 @@ def add_run(running: argparse.ArgumentParser) -> None:
 
 def main(arguments: list[str]) -> int:
     parsed = parser().parse_args(arguments)
+    # A shell's background jobs do not hear Ctrl-C, and CI ends what it cancels in this way.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         status: int = parsed.function(Tool(parsed))
     except Problem as problem:
@@ -357,4 +360,6 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         print("compat: interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return status

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import tarfile
 from pathlib import Path
 
@@ -21,6 +23,16 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         commands.main([command, "--help"])
     assert ended.value.code == 0
     assert "--celery VERSION" in capsys.readouterr().out
+
+
+def test_sigterm_interrupts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(commands, "read_catalog", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    assert commands.main(["suites"]) == commands.INTERRUPTED
+    assert "the same command goes on from here" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
