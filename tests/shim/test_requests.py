@@ -12,7 +12,14 @@ from billiard.einfo import ExceptionInfo
 from celery import Celery, Task, signals, states
 from celery.contrib.testing.mocks import TaskMessage
 from celery.contrib.testing.worker import start_worker
-from celery.exceptions import Ignore, InvalidTaskError, Reject, Terminated, TimeLimitExceeded
+from celery.exceptions import (
+    Ignore,
+    InvalidTaskError,
+    Reject,
+    Terminated,
+    TimeLimitExceeded,
+    WorkerLostError,
+)
 from celery.worker import state
 from celery.worker.request import Request, create_request_cls
 
@@ -65,6 +72,18 @@ class Fate:
 
     def reject(self, logger: Any, errors: Any, requeue: bool) -> None:
         self.told.append(f"reject {requeue}")
+
+
+class Told:
+    """Hears events."""
+
+    enabled = True
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, dict[str, Any]]] = []
+
+    def send(self, type: str, uuid: str, **fields: Any) -> None:
+        self.events.append((type, uuid, fields))
 
 
 def request_of(app: Celery, fate: Fate, *args: Any, **headers: Any) -> Request:
@@ -156,6 +175,22 @@ def test_what_the_broker_is_told_of_a_failure(
     fate = Fate()
     request_of(app, fate, 4, 2).on_failure(failure(error))
     assert fate.told == told
+
+
+def test_a_lost_worker_s_message_goes_back_where_the_task_says_so(app: Celery) -> None:
+    options = {"acks_late": True, "reject_on_worker_lost": True}
+    app.task(name="t.divide", **options)(divide)
+    fate, told = Fate(), Told()
+    request = request_of(app, fate, 4, 2)
+    request.eventer = told
+    request.on_failure(failure(WorkerLostError("gone")))
+    assert fate.told == ["reject True"]
+    assert told.events == [("task-rejected", request.id, {"requeue": True})]
+    assert app.AsyncResult(request.id).state == states.PENDING
+    request = request_of(app, fate, 4, 2)
+    request.on_failure(failure(TimeLimitExceeded(3)))
+    assert fate.told == ["reject True", "ack"]
+    assert app.AsyncResult(request.id).state == states.FAILURE
 
 
 def test_memory_that_is_over_is_everybodys_concern(app: Celery, task: Any) -> None:

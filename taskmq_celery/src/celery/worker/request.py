@@ -410,7 +410,10 @@ class Request:
             return self.on_retry(exc_info)
         if isinstance(exc, Terminated):
             return self._announce_revoked("terminated", True, str(exc), False)
-        if isinstance(exc, (WorkerLostError, TimeLimitExceeded)):
+        lost = isinstance(exc, WorkerLostError)
+        if lost and self.task.acks_late and self.task.reject_on_worker_lost:
+            return self.reject(requeue=True)  # not the end: another worker runs it
+        if lost or isinstance(exc, TimeLimitExceeded):
             self._tell_backend(exc)  # the tracer could not
         if self.task.acks_late:
             self.acknowledge()
@@ -482,6 +485,7 @@ class Request:
         if not self.acknowledged:
             self.acknowledged = True
             self._on_reject(logger, self.connection_errors, requeue)
+            self.send_event("task-rejected", requeue=requeue)
 
     # -- in words ----------------------------------------------------------------------------
 
