@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import pytest
 from tests import services
 
+from celery import Celery
 from taskmq import App, Config
 from taskmq.plugins import open_transport
 from taskmq.testing import FakeClock
@@ -226,3 +227,23 @@ def test_no_job_costs_more_than_it_did(store: Store, request: pytest.FixtureRequ
         if not cost.is_within(ceilings[what])
     }
     assert not too_much, "\n".join(f"{what}: {text}" for what, text in too_much.items())
+
+
+def test_a_task_that_celerys_programs_send_costs_no_more_than_it_did() -> None:
+    """Functions of Python for each ``apply_async``, all of the shim's and the engine's."""
+    functions = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal functions
+        functions += event == "call"
+
+    with Celery("costs", broker="memory://", backend="rpc://", set_as_current=False) as app:
+        task = app.task(lambda x, y: x + y, name="add")
+        task.apply_async((1, 2))  # what only a first call has to do
+        sys.setprofile(count)
+        try:
+            for number in range(50):
+                task.apply_async((number, 2))
+        finally:
+            sys.setprofile(None)
+    assert functions / 50 <= 250

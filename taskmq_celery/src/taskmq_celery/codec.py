@@ -55,6 +55,9 @@ class JsonCodec:
         if type(value) is Kept:
             head = _KEPT + _encode_ascii(value.children) + _VALUE
             return head.encode() + self.encode(value.value) + b"}"
+        kind = type(value)
+        if (kind is dict or kind is tuple or kind is list) and not value:
+            return b"{}" if kind is dict else b"[]"  # most calls have no keywords
         text = _encode(value)
         if "NaN" in text or "Infinity" in text or text.startswith((_WRAP, _KEPT)):
             return _wrapped(value)

@@ -137,7 +137,7 @@ class Settings(MutableMapping[str, Any]):
         changes = self._changes
         if name in changes:
             return changes[name]
-        value = self._find(self._name(name), _MISSING)
+        value = self._find(name if name in SETTINGS else self._name(name), _MISSING)
         if value is _MISSING:
             raise KeyError(name)
         return value
@@ -145,7 +145,8 @@ class Settings(MutableMapping[str, Any]):
     def _find(self, name: str, missing: Any) -> Any:
         if name in self._changes:
             return self._changes[name]
-        self.load()
+        if self._load is not None:
+            self.load()
         if self._source is not None:
             value = self._source.get(name, missing)
             if value is not missing:

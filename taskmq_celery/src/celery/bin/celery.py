@@ -38,8 +38,7 @@ from celery.bin.worker import worker
 from celery.exceptions import CeleryCommandException, ImproperlyConfigured
 from celery.loaders import get_loader_cls
 from celery.platforms import EX_CANTCREAT, LockFailed
-from celery.utils.imports import import_from_cwd
-from taskmq_celery.problems import explain
+from celery.utils.imports import import_from_cwd, symbol_by_name
 
 __all__ = ["celery", "main"]
 
@@ -72,7 +71,8 @@ class CeleryGroup(DYMGroup):  # type: ignore[misc]  # click-didyoumean carries n
         except ImproperlyConfigured as error:
             raise CeleryCommandException(_one_line(error), os.EX_CONFIG) from None
         except Exception as error:
-            problem = explain(error)
+            # Loaded when it is needed: `celery --help` needs no engine.
+            problem = symbol_by_name("taskmq_celery.problems:explain")(error)
             if problem is None:
                 raise
             raise CeleryCommandException(*problem) from None

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 from click import UsageError
+from kombu.exceptions import OperationalError
 
-from celery.bin.base import LOG_LEVEL, CeleryDaemonCommand, handle_preload_options, option
+from celery.bin.base import (
+    LOG_LEVEL,
+    CeleryDaemonCommand,
+    handle_preload_options,
+    handle_remote_command_error,
+    option,
+)
 from celery.bin.daemons import become, detached, writable
-from celery.events.dumper import evdump
-from celery.events.snapshot import evcam
+from celery.utils.imports import symbol_by_name
 from celery.utils.nodenames import host_format
 
 __all__ = ["events"]
@@ -56,19 +63,39 @@ def events(
     """
     app = ctx.obj.app
     if dump:
-        evdump(app=app)
+        _heard(_run_evdump, app)
         return
     if not camera:
         raise UsageError("say --dump or --camera: there is no screen in this version.", ctx)
     if detach:
         ctx.exit(detached(daemon.get("executable"), logfile, pidfile))
     become(daemon)
-    evcam(
+    where = writable(host_format(logfile)) if logfile else None
+    _heard(
+        _run_evcam,
         camera,
         app=app,
         freq=frequency,
         maxrate=maxrate,
         loglevel=loglevel,
-        logfile=writable(host_format(logfile)) if logfile else None,
+        logfile=where,
         pidfile=pidfile,
     )
+
+
+def _heard(run: Callable[..., None], *args: Any, **options: Any) -> None:
+    try:
+        run(*args, **options)
+    except OperationalError as error:
+        handle_remote_command_error("events", error)
+
+
+def _run_evdump(app: Any) -> None:
+    # Loaded when it is needed: `celery --help` needs no engine.
+    evdump = symbol_by_name("celery.events.dumper:evdump")
+    evdump(app=app)
+
+
+def _run_evcam(camera: str, **options: Any) -> None:
+    evcam = symbol_by_name("celery.events.snapshot:evcam")
+    evcam(camera, **options)

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from celery.bin.base import COMMA_SEPARATED_LIST, CeleryCommand, handle_preload_options, option
+from celery.utils.imports import symbol_by_name
 from celery.utils.text import pluralize
-from taskmq_celery import engine
 
 __all__ = ["purge"]
 
@@ -55,7 +55,8 @@ def purge(
             "Are you sure you want to delete all tasks?",
             abort=True,
         )
-    gone = engine.purge(app, sorted(names))
+    # Loaded when it is needed: `celery --help` needs no engine.
+    gone = symbol_by_name("taskmq_celery.engine:purge")(app, sorted(names))
     if gone:
         ctx.obj.echo(f"Purged {gone} {pluralize(gone, 'message')} from {count} known task {where}.")
     else:
