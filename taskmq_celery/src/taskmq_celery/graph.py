@@ -31,7 +31,7 @@ from taskmq.states import TERMINAL
 
 from .codec import codec_name
 from .engine import ERRBACKS_TASK, engine_for, job_named, translated
-from .message import ABOVE, CHILDREN, JOINED, JOINS, KEY, SPREAD, Message, call_of, with_id
+from .message import ABOVE, CHILDREN, JOINED, JOINS, KEY, SPREAD, WITHIN, Message, call_of, with_id
 
 __all__ = ["Graph", "More", "Place", "ids_of", "make_room", "submit"]
 
@@ -41,6 +41,8 @@ Signature = Any
 CHAIN, GROUP, CHORD = "celery.chain", "celery.group", "celery.chord"
 SLOW = 0.1
 """Seconds for a task, from which on a generator takes its time."""
+UNREACHED = 3600.0
+"""Seconds for which a job without a result is kept that had to wait for others."""
 WIDE = 64
 """Edges between two groups from which on a gathering job between them costs less."""
 
@@ -56,6 +58,8 @@ class Many(NamedTuple):
 
     group: str
     ends: tuple[One | Many, ...]
+    behind: tuple[str, ...] = ()
+    """Of a group without tasks, the jobs that what comes next waits for instead."""
 
 
 End = One | Many
@@ -75,13 +79,17 @@ class Source:
     fail, it never was."""
     in_order: bool = False
     """Whether nothing is handed over."""
+    within: bool = False
+    """Whether a group that waits for one is around all of this: where the header before never
+    started, it is the error of what kept that group from running."""
 
     @classmethod
     def of(cls, end: End, above: Source | None) -> Source:
         """The end of what comes behind ``above``."""
         if isinstance(end, One):
             return cls(end)
-        return cls(end, joins=True, before=() if above is None else _leaves(above.end))
+        before = () if above is None else _leaves(above.end)
+        return cls(end, joins=True, before=end.behind or before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,8 @@ class More:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     links: tuple[Any, ...] = ()
+    for_each: tuple[Any, ...] = ()
+    """Links of a chain that ends as a group: every task of it has them."""
     errbacks: tuple[Any, ...] = ()
 
     def applied_to(self, signature: Signature) -> Signature:
@@ -267,7 +277,7 @@ class Graph:
             many = isinstance(source.end, Many)
             after = tuple(Dependency(job, 0, collect=many) for job in awaited)
         if source.joins:
-            joins = SPREAD if source.spread else JOINED
+            joins = SPREAD if source.spread else WITHIN if source.within else JOINED
             message = message.with_header(JOINS, joins)
             if len(source.before) == 1:
                 message = message.with_header(ABOVE, source.before[0])
@@ -309,6 +319,8 @@ class Graph:
             here = place if last else Place(root_id=place.root_id, parent_id=place.parent_id)
             if not last and step["task"] == GROUP:
                 here = replace(here, chord=_reference(steps[number]))
+            if step["task"] == GROUP:
+                given = replace(given, links=(), for_each=given.links)
             found = self.grow(step, source, here, given, adopt=adopt or number > 1)
             if found is not None:
                 source, end = Source.of(found, source), found
@@ -317,7 +329,7 @@ class Graph:
     def _group(
         self, signature: Signature, source: Source | None, place: Place, more: More, adopt: bool
     ) -> End:
-        more = more.within(signature)
+        for_each, more = more.for_each, more.within(signature)
         links, more = more.links, replace(more, links=())
         group = signature["options"].get("task_id") or uuid()
         if source is not None and source.joins:
@@ -333,6 +345,9 @@ class Graph:
             here = replace(place, group_id=group, group_index=len(ends))
             if links and not ends:  # the first task stands for all, as in `group.link`
                 given = replace(given, links=tuple({**one, "immutable": True} for one in links))
+            if for_each:
+                given = replace(given, links=(*given.links, *for_each))
+                for_each = tuple(map(_anew, for_each))
             end = self.grow(member, source, here, given, adopt=False)
             if end is not None:
                 ends.append(end)
@@ -363,8 +378,10 @@ class Graph:
         behind_header = Source.of(end, source)
         if _leaves(end) and source is not None and source.joins and not self._errbacks_on_header:
             # Nobody has called back for the group above: its error is the body's affair.
-            behind_header = replace(behind_header, before=source.before)
+            behind_header = replace(behind_header, before=source.before, within=source.spread)
         found = self.grow(body, behind_header, place, behind)
+        if isinstance(found, Many) and not found.ends:
+            found = found._replace(behind=_leaves(end))
         return end if found is None else found
 
     # -- edges -------------------------------------------------------------------------------
@@ -389,6 +406,7 @@ class Graph:
         job = self._gathered.get(end)
         if job is None:
             after = tuple(Dependency(one, 0, collect=True) for one in self._awaited(end))
+            after += tuple(map(Dependency, end.behind))
             job = self._gathered[end] = uuid()
             self._messages[job] = self._last(end) or self.nodes[-1].message
             self.nodes.append(Node(job, self._messages[job], after, "gather"))
@@ -459,7 +477,7 @@ class Graph:
                     workflow=root,
                     # What comes next counts its delay from the end of this one, and tells why it
                     # did not run: both have to be known then.
-                    result_ttl=None if node.id in awaited else _ttl(engine, message),
+                    result_ttl=None if node.id in awaited else _ttl(engine, message, node),
                 )
             )
         return calls
@@ -477,7 +495,9 @@ class Graph:
         )
         if node.kind == "gather":
             job = job_named(app, engine, COLLECT)
-            return taskmq.Call(job, (), {}, options, node.after, feeds=feeds, workflow=root)
+            collects = any(one.into is not None for one in node.after)
+            arguments = () if collects else ([],)  # of a group without tasks
+            return taskmq.Call(job, arguments, {}, options, node.after, feeds=feeds, workflow=root)
         job = job_named(app, engine, ERRBACKS_TASK)
         return taskmq.Call(
             job,
@@ -560,10 +580,13 @@ def _submit_again(engine: taskmq.App, job: taskmq.Task[..., Any], message: Messa
     engine.submit(call_of(job, message, result_ttl=_ttl(engine, message)))
 
 
-def _ttl(engine: taskmq.App, message: Message) -> float | None:
-    """Nobody can ask for a result that is not stored: forget the job once it has succeeded."""
+def _ttl(engine: taskmq.App, message: Message, node: Node | None = None) -> float | None:
+    """Nobody can ask for a result that is not stored: forget the job once it has succeeded. That
+    one did not run, because of those before it, is to be known."""
     stored = engine.config.store_results if message.store_result is None else message.store_result
-    return None if stored else 0.0
+    if stored:
+        return None
+    return min(UNREACHED, engine.config.result_ttl) if node is not None and node.after else 0.0
 
 
 # -- reading signatures --------------------------------------------------------------------------
@@ -602,6 +625,12 @@ def _members(group: Signature, more: More) -> Iterator[tuple[Signature, More]]:
             yield from _members(task, replace(more.within(task), links=()))
         else:
             yield task, more
+
+
+def _anew(link: Signature) -> Signature:
+    """A signature for one more task: without the id that it was given."""
+    options = {name: value for name, value in link["options"].items() if name != "task_id"}
+    return {**link, "options": options}
 
 
 def _reference(following: Signature) -> Any:

@@ -28,7 +28,7 @@ from taskmq.states import TERMINAL
 
 from .codec import Kept
 from .engine import CeleryEngine, engine_for, translated
-from .message import ABOVE, JOINED, JOINS, SPREAD
+from .message import ABOVE, JOINED, JOINS, SPREAD, WITHIN
 from .premature import premature
 
 __all__ = [
@@ -313,7 +313,7 @@ def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any
             current = above
             continue
         joins, lost = _lost(engine, current)
-        if joins == JOINED and lost:
+        if joins in (JOINED, WITHIN) and lost:
             return {"status": FAILURE, "result": _error_behind(app, engine, lost, joins)}
         current = lost[0] if lost else None
     if current is not None and current.state is JobState.FAILED:
@@ -373,16 +373,30 @@ def _error_behind(
     app: Any, engine: CeleryEngine, lost: Sequence[JobRecord], joins: int
 ) -> BaseException:
     culprit = lost[0]
-    while culprit.task == COLLECT:  # it hands on what others give, and is nobody's task
-        _, behind = _lost(engine, culprit)
-        if not behind:
+    for _ in range(MAX_ANCESTORS):
+        if culprit.task != COLLECT and culprit.state is not JobState.SKIPPED:
             break
-        culprit = behind[0]
+        waits, behind = _lost(engine, culprit)
+        if not behind or (culprit.task != COLLECT and waits != SPREAD):
+            break
+        culprit = behind[0]  # that one hands on what others give, or did not start for others
     error: BaseException = _meta(app, engine, culprit.id, culprit)["result"]
-    if joins == SPREAD:
+    if joins == SPREAD or (joins == WITHIN and _never_started(engine, lost[0])):
         return error
     make = _class_named("celery.exceptions.ChordError")
     return make(f"Dependency {culprit.id} raised {error!r}")
+
+
+def _never_started(engine: CeleryEngine, record: JobRecord) -> bool:
+    """Whether a task of a header did not run because of a group before that header."""
+    for _ in range(MAX_ANCESTORS):
+        if record.state is not JobState.SKIPPED:
+            return False
+        joins, lost = _lost(engine, record)
+        if joins == SPREAD or not lost:
+            return joins == SPREAD
+        record = lost[0]
+    return False
 
 
 def error_behind(app: Any, jobs: Sequence[str], joins: int) -> BaseException:

@@ -225,3 +225,71 @@ def test_behind_an_empty_header_nothing_runs_if_what_is_before_failed(
     work()
     assert result.failed()
     assert not any(name == "note" for name, *_ in t.ran)
+
+
+def test_a_chord_in_a_group_behind_a_failed_group_has_the_error_itself(t: Any, work: Work) -> None:
+    inner = chord([t.same.s(), t.add.s(1)], t.total.s().on_error(t.tell.s()))
+    result = chord([t.fail.s(), t.same.s(1)], group(t.total.s(), inner)).apply_async()
+    work()
+    assert [repr(each.result) for each in result] == ["ValueError('deliberate')"] * 2
+    assert told(t) == [(result[1].id, "ValueError('deliberate')")]
+
+
+def test_a_chord_in_a_group_fails_with_its_own_header(t: Any, work: Work) -> None:
+    inner = chord([t.fail.s(), t.total.s()], t.total.s())
+    result = chord([t.same.s(1)], group(t.total.s(), inner)).apply_async()
+    work()
+    assert result[0].result == 1
+    assert isinstance(result[1].result, ChordError)
+
+
+def test_a_chord_error_names_the_task_that_failed_also_behind_a_chord(t: Any, work: Work) -> None:
+    failing = t.fail.s()
+    failing.freeze()
+    canvas = chord([failing], chord([t.total.s(), t.same.s()], t.total.s()))
+    result = canvas.apply_async()
+    work()
+    assert str(result.result) == f"Dependency {failing.id} raised ValueError('deliberate')"
+
+
+def test_nothing_runs_behind_an_empty_body_if_the_header_failed(t: Any, work: Work) -> None:
+    nothing = group(iter([]))
+    canvas = group(t.fail.s(), t.same.s(1)) | nothing | chain(t.total.s(), t.same.s())
+    result = canvas.apply_async()
+    work()
+    assert result.state == "FAILURE"
+    assert not any(name == "total" for name, *_ in t.ran)
+
+
+def test_a_task_whose_result_is_ignored_tells_that_it_could_not_run(t: Any, work: Work) -> None:
+    result = chain(t.fail.s(), t.same.s().set(ignore_result=True)).apply_async()
+    work()
+    assert result.state == "FAILURE"
+    assert isinstance(result.result, ValueError)
+
+
+@pytest.mark.parametrize("when", ["before", "applied"])
+def test_links_of_a_chain_that_ends_as_a_group_are_for_each_of_its_tasks(
+    t: Any, work: Work, when: str
+) -> None:
+    canvas = chain(t.same.s(1), group(t.add.s(1), t.add.s(2)))
+    link = t.same.s()
+    link.freeze()
+    if when == "before":
+        canvas.link(link)
+    result = canvas.apply_async(link=None if when == "before" else link)
+    work()
+    assert result.get(timeout=1) == [2, 3]
+    assert sorted(each for each in t.ran if each[0] == "same") == [
+        ("same", 1),
+        ("same", 2),
+        ("same", 3),
+    ]
+
+
+def test_links_of_a_call_take_the_place_of_those_of_a_chain(t: Any, work: Work) -> None:
+    canvas = chain(t.add.s(1, 1), t.add.s(1))
+    canvas.link(t.same.si("its own"))
+    canvas.apply_async(link=t.same.si("of the call"))
+    work()
+    assert [each for each in t.ran if each[0] == "same"] == [("same", "of the call")]

@@ -152,3 +152,30 @@ def test_a_frozen_canvas_runs_again_when_it_is_applied_again(t: Any, value: Valu
     assert second.id == first.id
     assert value(second) == 3
     assert sum(name == "note" for name, *_ in t.ran) == 4
+
+
+def test_a_header_of_one_chain_that_ends_as_a_group_is_that_group(t: Any, value: Value) -> None:
+    header = [chain(t.same.s(1), group(t.add.s(1), t.add.s(2)))]
+    result = chord(header, t.total.s()).apply_async()
+    assert value(result) == 5
+    assert [each.get(timeout=1) for each in result.parent] == [2, 3]
+    assert result.parent.parent.get(timeout=1) == 1
+
+
+def test_a_chain_of_one_chord_has_the_header_as_its_parent(t: Any, value: Value) -> None:
+    canvas = chain(chord([t.same.s(1)], chord([t.total.s(), t.total.s()], t.total.s())))
+    result = canvas.apply_async()
+    assert value(result) == 2
+    assert result.parent.get(timeout=1) == [1]
+
+
+def test_a_body_without_tasks_gives_nothing(t: Any, value: Value) -> None:
+    result = chord([t.same.s(1)], group(iter([]))).apply_async()
+    assert value(result) == []
+    assert result.parent.get(timeout=1) == [1]
+
+
+def test_a_header_with_a_group_without_tasks_in_it(t: Any, value: Value) -> None:
+    nothing = chord([t.same.s(1)], group([]))
+    result = chord([t.same.s(2), nothing, t.same.s(3)], t.same.s()).apply_async()
+    assert value(result) == [2, [], 3]

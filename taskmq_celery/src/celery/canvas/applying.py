@@ -8,12 +8,12 @@ from kombu.utils.functional import maybe_list
 
 from celery._state import get_current_worker_task
 from celery.app.publishing import publish_canvas
-from celery.result import EagerResult
+from celery.result import EagerResult, GroupResult
 from celery.states import IGNORED, REJECTED
 
 from .signatures import Signature, maybe_signature
 
-__all__ = ("app_of", "apply_in_turn", "first_of", "launch")
+__all__ = ("app_of", "apply_in_turn", "below_header", "first_of", "launch", "of_one")
 
 ENDS = frozenset({IGNORED, REJECTED})
 """After a task that ended like this nothing of a chain runs."""
@@ -42,6 +42,19 @@ def launch(
     parent = get_current_worker_task() if add_to_parent else None
     if parent is not None:
         parent.add_trail(result)
+    return result
+
+
+def of_one(result: Any) -> Any:
+    """The result of a group; of ``group(a | group(b, c))`` that of the inner one, as in Celery."""
+    return result[0] if len(result) == 1 and isinstance(result[0], GroupResult) else result
+
+
+def below_header(result: Any) -> Any:
+    """The result of the body of a chord: its parent is that of the header, whatever is between."""
+    header = first_of(result)
+    if header is not result:
+        result.parent = of_one(header)
     return result
 
 

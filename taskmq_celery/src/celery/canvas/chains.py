@@ -10,7 +10,7 @@ from kombu.utils.functional import maybe_list
 
 from celery.utils.functional import is_list
 
-from .applying import app_of, apply_in_turn, first_of, launch
+from .applying import app_of, apply_in_turn, below_header, first_of, launch
 from .showing import without_module
 from .signatures import Signature, maybe_signature
 
@@ -123,7 +123,27 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             "group_index": group_index,
         }
         options.update((name, value) for name, value in given.items() if value is not None)
-        return launch(self, args, kwargs, options)
+        only = self._only_chord()
+        body = None if only is None else only.body
+        nested = body._only_chord() if isinstance(body, _chain) else body
+        result = launch(self._without(options), args, kwargs, options)
+        return below_header(result) if isinstance(nested, self.TYPES["chord"]) else result
+
+    def _only_chord(self) -> Any:
+        """The chord that all of the chain is, if it is one."""
+        steps = self._steps()
+        alone = len(steps) == 1 and isinstance(steps[0], self.TYPES["chord"])
+        return steps[0] if alone else None
+
+    def _without(self, options: Mapping[str, Any]) -> _chain:
+        """This chain without those links of its own that a call brings others for."""
+        replaced = [name for name in ("link", "link_error") if name in options]
+        if not any(self["options"].get(name) for name in replaced):
+            return self
+        made: _chain = self.clone()
+        for name in replaced:
+            made["options"].pop(name, None)
+        return made
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run the tasks here and now; gives the `EagerResult` of the last.

@@ -12,11 +12,11 @@ from kombu.utils.functional import fxrange, maybe_list
 from kombu.utils.uuid import uuid
 
 from celery.exceptions import CPendingDeprecationWarning
-from celery.result import GroupResult, allow_join_result
+from celery.result import allow_join_result
 from celery.utils.abstract import CallableSignature
 from celery.utils.sequences import is_concrete, regen
 
-from .applying import app_of, first_of, launch
+from .applying import app_of, below_header, first_of, launch, of_one
 from .chains import _chain
 from .showing import without_module
 from .signatures import Signature, maybe_signature, signature
@@ -110,10 +110,7 @@ class group(Signature):  # noqa: N801  # Celery's name
             return self.apply(args, kwargs, **options)
         if not self.tasks:
             return self.freeze()
-        result = launch(self, args, kwargs, options, add_to_parent=add_to_parent)
-        if len(result) == 1 and isinstance(result[0], GroupResult):
-            return result[0]  # of group(a | group(b, c)), as in Celery
-        return result
+        return of_one(launch(self, args, kwargs, options, add_to_parent=add_to_parent))
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run the tasks here and now, one after the other."""
@@ -419,11 +416,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         made = _chord(header, body, args=self["args"], kwargs=self["kwargs"]["kwargs"], app=app)
         made["immutable"] = self["immutable"]
         made.tasks = header
-        result = launch(made, partial_args, kwargs, {**options, "task_id": task_id})
-        of_header = first_of(result)
-        if of_header is not result:
-            result.parent = of_header
-        return result
+        return below_header(launch(made, partial_args, kwargs, {**options, "task_id": task_id}))
 
     def apply(
         self,
@@ -466,7 +459,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
             root_id,
             group_index=group_index,
         )
-        if result is None or _is_nothing(self.body):
+        if result is None:
             return header
         first_of(result).parent = header
         return result
@@ -631,10 +624,6 @@ def _given(task: Any, outer: Any) -> Any:
     """A task of a group within a group, with what the inner one has to give it."""
     options = {k: v for k, v in outer["options"].items() if k != "task_id"}
     return task.clone(outer["args"], **options) if outer["args"] or options else task
-
-
-def _is_nothing(body: Any) -> bool:
-    return isinstance(body, (group, _chain)) and not body.tasks
 
 
 def _size_of(part: Any) -> int:
