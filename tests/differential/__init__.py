@@ -7,6 +7,6 @@ Celery, in an environment of its own (`oracle`), and by one of the shim on Redis
 What can be seen of each afterwards (`observed`) has to be the same, except for what is meant to
 differ (`intended`). A canvas that differs is made smaller (`shrinking`) before it is shown.
 
-What Celery did with a few hundred canvases is kept in recorded.json, so that every test run
+What Celery did with a few hundred canvases is kept in recorded.jsonl, so that every test run
 compares the shim with it (test_recorded.py) without Celery.
 """

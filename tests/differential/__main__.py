@@ -103,11 +103,12 @@ def compare(comparison: Comparison, canvases: Sequence[Canvas], shrink: int) -> 
 
 
 def record(theirs: Side, count: int, seed: int) -> None:
-    """The examples of all differences, and random canvases that are not too long."""
+    """The examples of all differences, those that were chosen, and random canvases that are not
+    too long."""
     random = [
         each for each in generated(4 * count, seed) if len(json.dumps(each)) < recorded.LONGEST
     ]
-    examples = [difference.example for difference in DIFFERENCES]
+    examples = [difference.example for difference in DIFFERENCES] + recorded.chosen()
     canvases = examples + random[:: max(1, len(random) // count)][: count - len(examples)]
     batches = [canvases[start : start + SLOTS] for start in range(0, len(canvases), SLOTS)]
     outcomes = [outcome for batch in batches for outcome in theirs.run(batch)]

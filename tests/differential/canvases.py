@@ -10,8 +10,10 @@ A canvas is a dict: ``is`` says what it is, ``of`` what it is made of.
 | map, starmap, chunks | the name of a task, and ``items`` |
 
 Further keys, each may be missing: ``args`` and ``kwargs`` of a task are given to it as a partial,
-``given`` to the whole canvas when it is applied, ``immutable``, ``links`` (canvases), ``errbacks``
-(how each is made), ``stamp``, ``json`` (it goes through JSON).
+``given`` to the whole canvas when it is applied, ``immutable``, ``ignored`` (its result), ``links``
+(canvases), ``errbacks`` (how each is made), ``stamp`` (as a keyword), ``visitor`` (a stamp by a
+visitor), ``json`` (it goes through JSON). ``call``: keywords, links and error callbacks that are
+given when the whole canvas is applied.
 """
 
 from __future__ import annotations
@@ -22,12 +24,34 @@ import operator
 from typing import Any
 
 from celery import chain, chord, group
-from celery.canvas import maybe_signature
+from celery.canvas import StampingVisitor, maybe_signature
 
 Canvas = dict[str, Any]
 
 CHUNK = 2
 """Items in a chunk."""
+
+
+class Marking(StampingVisitor):
+    """Stamps all that it is shown."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def on_signature(self, sig: Any, **headers: Any) -> dict[str, Any]:
+        return {"mark": self.mark, "stamped_headers": ["mark"]}
+
+
+def applied(app: Any, slot: int, canvas: Canvas) -> Any:
+    """The result of a canvas that is applied."""
+    call = canvas.get("call", {})
+    options = {
+        "link": [built(app, slot, each) for each in call.get("links", ())],
+        "link_error": [errback(app, slot, each) for each in call.get("errbacks", ())],
+    }
+    given = {name: value for name, value in options.items() if value}
+    made = built(app, slot, canvas)
+    return made.apply_async(tuple(canvas.get("given", ())), call.get("kwargs"), **given)
 
 
 def built(app: Any, slot: int, canvas: Canvas) -> Any:
@@ -41,8 +65,12 @@ def built(app: Any, slot: int, canvas: Canvas) -> Any:
         made.on_error(errback(app, slot, style))
     if canvas.get("immutable"):
         made.set(immutable=True)
+    if canvas.get("ignored"):
+        made.set(ignore_result=True)
     if canvas.get("stamp"):
         made.stamp(mark=canvas["stamp"])
+    if canvas.get("visitor"):
+        made.stamp(Marking(canvas["visitor"]))
     if canvas.get("json"):
         made = maybe_signature(json.loads(json.dumps(made)), app=app)
     return made

@@ -1,27 +1,20 @@
 """What is meant to differ (docs/celery/differences.md), as narrow as it can be said.
 
-A difference says to which canvases it applies, and what of the outcomes is then left out of the
-comparison: everything else still has to be the same.
+A difference says to which canvases it applies (`reading`), and what of the outcomes is then left
+out of the comparison (`leaving_out`): everything else still has to be the same.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from . import leaving_out
 from .canvases import Canvas
+from .leaving_out import Pair
 from .observed import Outcome
-
-Pair = tuple[Outcome, Outcome]
-
-SEVERAL = ("chain", "or", "group", "chord")
-CHORD_ERROR = re.compile(r"ChordError: (Join error: |Dependency <\S*> raised )")
-CALLBACKS = ("note", "told")
-FAILING = ("fail", "trouble", "stubborn")
+from .reading import failing, is_chord, is_group, is_nothing, members, within
 
 
 @dataclass(frozen=True)
@@ -50,197 +43,9 @@ def explained(canvas: Canvas, theirs: Outcome, ours: Outcome) -> list[str] | Non
 
 def _same_without(differences: list[Difference], theirs: Outcome, ours: Outcome) -> bool:
     for difference in differences:
-        theirs, ours = difference.leave_out(theirs, ours)
+        if theirs != ours:
+            theirs, ours = difference.leave_out(theirs, ours)
     return theirs == ours
-
-
-# -- reading canvases ----------------------------------------------------------------------------
-
-
-def within(canvas: Canvas) -> Iterator[Canvas]:
-    """A canvas and all that are in it."""
-    yield canvas
-    for key in ("of", "links", "body", "tag"):
-        inner = canvas.get(key)
-        for each in inner if isinstance(inner, list) else [inner]:
-            if isinstance(each, dict):
-                yield from within(each)
-
-
-def members(canvas: Canvas) -> list[Canvas]:
-    return canvas["of"] if canvas["is"] in SEVERAL else []
-
-
-def is_nothing(canvas: Canvas) -> bool:
-    """Whether no task is in it."""
-    if canvas["is"] == "chunks":
-        return not len(canvas["items"])
-    kind: str = canvas["is"]
-    return kind in ("chain", "or", "group") and all(map(is_nothing, canvas["of"]))
-
-
-def is_group(canvas: Canvas) -> bool:
-    """Whether it is a group, or ends as one."""
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        return is_group(canvas["of"][-1])
-    kind: str = canvas["is"]
-    return kind in ("group", "chunks")
-
-
-def fails(canvas: Canvas) -> bool:
-    return any(each["is"] == "task" and each["of"] in FAILING for each in within(canvas))
-
-
-def fail_several(canvas: Canvas) -> bool:
-    failing = [each for each in within(canvas) if each["is"] == "task" and each["of"] in FAILING]
-    return len(failing) > 1
-
-
-# -- what is left out ----------------------------------------------------------------------------
-
-
-def everything(theirs: Outcome, ours: Outcome) -> Pair:
-    return {}, {}
-
-
-def order(theirs: Outcome, ours: Outcome) -> Pair:
-    return _in_order(theirs), _in_order(ours)
-
-
-def _in_order(value: Any) -> Any:
-    if isinstance(value, list):
-        return sorted(map(_in_order, value), key=json.dumps)
-    if isinstance(value, dict):
-        return {key: _in_order(each) for key, each in value.items()}
-    if isinstance(value, str) and value.startswith("["):  # of what ran
-        return json.dumps(_in_order(json.loads(value)))
-    return value
-
-
-def parents(theirs: Outcome, ours: Outcome) -> Pair:
-    return _without_parents(theirs), _without_parents(ours)
-
-
-def _without_parents(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_parents(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _without_parents(each) for key, each in value.items() if key != "parent"}
-    return value
-
-
-def never_ends(theirs: Outcome, ours: Outcome) -> Pair:
-    """Celery never ends: what it did, was done here too."""
-    left = list(theirs.get("ran") or ())
-    for line in ours.get("ran") or ():
-        _taken(line, left)
-    stuck = theirs.get("get") == "not ready" and ours.get("get") != "not ready"
-    return ({}, {}) if stuck and not left else (theirs, ours)
-
-
-def never_ran(theirs: Outcome, ours: Outcome) -> Pair:
-    """Celery leaves them pending, here they have failed."""
-    found = {**theirs, "result": _as_failed(theirs.get("result"), ours.get("result"))}
-    if theirs.get("get") == "not ready" and "error" in (ours.get("get") or {}):
-        found["get"] = ours["get"]
-    return found, ours
-
-
-def _as_failed(theirs: Any, ours: Any) -> Any:
-    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        return [_as_failed(*pair) for pair in zip(theirs, ours, strict=True)]
-    if not isinstance(theirs, dict) or not isinstance(ours, dict):
-        return theirs
-    if theirs.get("state") == "PENDING" and "error" in ours:
-        theirs = {"error": ours["error"], **{k: v for k, v in theirs.items() if k != "state"}}
-    return {key: _as_failed(value, ours.get(key)) for key, value in theirs.items()}
-
-
-def callbacks_behind(theirs: Outcome, ours: Outcome) -> Pair:
-    """Here the callbacks of what cannot run are called."""
-    left = list(theirs.get("ran") or ())
-    more = [line for line in ours.get("ran") or () if not _taken(line, left)]
-    if not left and all(json.loads(line)[0] in CALLBACKS for line in more):
-        return theirs, {**ours, "ran": theirs.get("ran")}
-    return theirs, ours
-
-
-def _taken(line: str, left: list[str]) -> bool:
-    if line in left:
-        left.remove(line)
-        return True
-    return False
-
-
-def callbacks(theirs: Outcome, ours: Outcome) -> Pair:
-    return _without_callbacks(theirs), _without_callbacks(ours)
-
-
-def _without_callbacks(outcome: Outcome) -> Outcome:
-    lines = outcome.get("ran") or []
-    return {**outcome, "ran": [each for each in lines if json.loads(each)[0] not in CALLBACKS]}
-
-
-def stamps(theirs: Outcome, ours: Outcome) -> Pair:
-    return _without_stamps(theirs), _without_stamps(ours)
-
-
-def _without_stamps(outcome: Outcome) -> Outcome:
-    lines = [json.loads(each) for each in outcome.get("ran") or ()]
-    kept = [
-        [each for each in line if not (isinstance(each, dict) and "stamps" in each)]
-        for line in lines
-    ]
-    return {**outcome, "ran": sorted(map(json.dumps, kept))}
-
-
-def pending_header(theirs: Outcome, ours: Outcome) -> Pair:
-    """Celery gives results with ids that no task of the header has."""
-    return {**theirs, "result": _as_found(theirs.get("result"), ours.get("result"))}, ours
-
-
-def _as_found(theirs: Any, ours: Any) -> Any:
-    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        return [_as_found(*pair) for pair in zip(theirs, ours, strict=True)]
-    if not isinstance(theirs, dict) or not isinstance(ours, dict):
-        return theirs
-    found = {key: _as_found(value, ours.get(key)) for key, value in theirs.items()}
-    above = theirs.get("parent")
-    if above and all(each.get("state") == "PENDING" for each in above.get("group") or [{}]):
-        found["parent"] = {**found["parent"], "group": (ours.get("parent") or {}).get("group")}
-    return found
-
-
-def which_error(theirs: Outcome, ours: Outcome) -> Pair:
-    """Several tasks fail: which of their errors is told."""
-    return _without_errors(theirs), _without_errors(ours)
-
-
-def _without_errors(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: "an error" if key == "error" else _without_errors(each)
-            for key, each in value.items()
-        }
-    if isinstance(value, list):
-        return [_without_errors(each) for each in value]
-    if isinstance(value, str) and value.startswith('["told"'):
-        name, (failed, _, *own) = json.loads(value)[:2]
-        return json.dumps([name, failed, own])
-    return value
-
-
-def wording(theirs: Outcome, ours: Outcome) -> Pair:
-    """Of a `ChordError`, what it says beside the error of the task."""
-    return _reworded(theirs), _reworded(ours)
-
-
-def _reworded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _reworded(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_reworded(each) for each in value]
-    return CHORD_ERROR.sub("", value) if isinstance(value, str) else value
 
 
 # -- the differences -----------------------------------------------------------------------------
@@ -252,6 +57,18 @@ def _keep(tag: int) -> Canvas:
 
 def _fail(tag: int) -> Canvas:
     return {"is": "task", "of": "fail", "tag": tag}
+
+
+def _fails(canvas: Canvas) -> bool:
+    return bool(failing(canvas))
+
+
+def _fail_several(canvas: Canvas) -> bool:
+    return len(failing(canvas)) > 1
+
+
+def _empty(canvas: Canvas) -> bool:
+    return any(map(is_nothing, within(canvas)))
 
 
 def _group_in_header(canvas: Canvas) -> bool:
@@ -267,27 +84,15 @@ def _empty_header(canvas: Canvas) -> bool:
     )
 
 
-def _body_of_nothing(canvas: Canvas) -> bool:
-    return any(each["is"] == "chord" and is_nothing(each["body"]) for each in within(canvas))
-
-
 def _failing_chord(canvas: Canvas) -> bool:
-    return fails(canvas) and any(map(is_chord, within(canvas)))
+    return _fails(canvas) and any(map(is_chord, within(canvas)))
 
 
 def _failing_chord_of_groups(canvas: Canvas) -> bool:
     """Whether a header has a chord in it that ends as a group."""
-    return fails(canvas) and any(
+    return _fails(canvas) and any(
         each["is"] == "chord" and is_group(each["body"]) for each in within(canvas)
     )
-
-
-def is_chord(canvas: Canvas) -> bool:
-    """Whether there is a group in it that something waits for."""
-    if canvas["is"] in ("chain", "or"):
-        return any(is_group(member) or is_chord(member) for member in canvas["of"])
-    kind: str = canvas["is"]
-    return kind == "chord"
 
 
 def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
@@ -301,16 +106,6 @@ def _stamped_chord(canvas: Canvas) -> bool:
 def _lazy_header_with_nothing(canvas: Canvas) -> bool:
     return any(
         is_chord(each) and each.get("lazy") and any(map(is_nothing, members(each)))
-        for each in within(canvas)
-    )
-
-
-def _link_of_nothing(canvas: Canvas) -> bool:
-    return any(
-        is_nothing(each) and ("links" in each or "errbacks" in each) for each in within(canvas)
-    ) or any(
-        each["is"] == "group"
-        and any(member["is"] == "chain" and is_nothing(member) for member in each["of"])
         for each in within(canvas)
     )
 
@@ -330,12 +125,10 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
 
 
 def _given_to_a_lone_group(canvas: Canvas) -> bool:
-    return (
-        "given" in canvas
-        and canvas["is"] == "chain"
-        and len(canvas["of"]) == 1
-        and is_group(canvas["of"][0])
-    )
+    only = canvas
+    while only["is"] in ("chain", "or") and len(only["of"]) == 1:
+        only = only["of"][0]
+    return "given" in canvas and only is not canvas and is_group(only)
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
@@ -347,18 +140,115 @@ def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
     )
 
 
+def _ignored(canvas: Canvas) -> bool:
+    return any("ignored" in each for each in within(canvas))
+
+
+def _replaced_by_ignored(canvas: Canvas) -> bool:
+    return any(
+        each["of"] == "become" and _ignored(each["tag"])
+        for each in within(canvas)
+        if each["is"] == "task"
+    )
+
+
+def _chain_behind_lazy_nothing(canvas: Canvas) -> bool:
+    return any(
+        is_nothing(second)
+        and (second.get("lazy") or second["is"] == "chunks")
+        and third["is"] in ("chain", "or")
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for second, third in itertools.pairwise(each["of"])
+    )
+
+
+def _immutable_group_of_chains(canvas: Canvas) -> bool:
+    return any(
+        ("immutable" in each or "immutable" in member) and member["is"] in ("chain", "or")
+        for each in within(canvas)
+        if each["is"] in ("group", "chord")
+        for member in each["of"]
+    )
+
+
+def _keywords_for_an_immutable_chain(canvas: Canvas) -> bool:
+    given = "kwargs" in canvas.get("call", {})
+    return given and "immutable" in canvas and canvas["is"] in ("chain", "or")
+
+
+def _keywords_for_a_chord(canvas: Canvas) -> bool:
+    """Whether a chain that begins with several tasks is given keywords."""
+    first = canvas
+    while first["is"] in ("chain", "or") and first["of"]:
+        first = first["of"][0]
+    given = "kwargs" in canvas.get("call", {})
+    return given and first is not canvas and first["is"] in ("chord", "group", "chunks")
+
+
 DIFFERENCES = [
+    Difference(
+        "canvases that are empty",
+        {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
+        _empty,
+        leaving_out.cannot_apply,
+    ),
+    Difference(
+        "keywords for a chain that is immutable",
+        {
+            "is": "chain",
+            "of": [_keep(1), _keep(2)],
+            "immutable": True,
+            "call": {"kwargs": {"k": 1}},
+        },
+        _keywords_for_an_immutable_chain,
+        leaving_out.keywords_taken,
+    ),
+    Difference(
+        "keywords for a chain that begins with a chord",
+        {
+            "is": "chain",
+            "of": [{"is": "chord", "of": [_keep(1)], "body": _keep(2)}],
+            "call": {"kwargs": {"k": 1}},
+        },
+        _keywords_for_a_chord,
+        leaving_out.keywords,
+    ),
+    Difference(
+        "replaced by a task whose result is ignored",
+        {"is": "task", "of": "become", "tag": {**_keep(1), "ignored": True}},
+        _replaced_by_ignored,
+        leaving_out.replaced,
+    ),
+    Difference(
+        "results that are ignored",
+        {"is": "chain", "of": [{**_keep(1), "ignored": True}, _keep(2)]},
+        _ignored,
+        leaving_out.ignored,
+    ),
+    Difference(
+        "a group without tasks in a group",
+        {
+            "is": "group",
+            "of": [
+                _keep(1),
+                {"is": "chord", "of": [_keep(2)], "body": {"is": "group", "of": []}},
+            ],
+        },
+        _empty,
+        leaving_out.never_got,
+    ),
     Difference(
         "nothing in a header from a generator",
         {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
         _lazy_header_with_nothing,
-        never_ends,
+        leaving_out.never_ends,
     ),
     Difference(
         "stamps that are keywords reach the body of a chord",
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
-        stamps,
+        leaving_out.stamps,
     ),
     Difference(
         "the parents of what is behind an empty header",
@@ -375,7 +265,7 @@ DIFFERENCES = [
             "given": ["p"],
         },
         _empty_header,
-        parents,
+        leaving_out.parents,
     ),
     Difference(
         "callbacks behind an empty header",
@@ -386,7 +276,7 @@ DIFFERENCES = [
             "errbacks": ["new"],
         },
         _callbacks_beside_empty_header,
-        callbacks,
+        leaving_out.fewer_callbacks,
     ),
     Difference(
         "callbacks of what a failed chord keeps from running",
@@ -396,13 +286,13 @@ DIFFERENCES = [
             "body": {**_keep(3), "errbacks": ["old"]},
         },
         _failing_chord,
-        callbacks_behind,
+        leaving_out.callbacks_behind,
     ),
     Difference(
         "what cannot run has failed",
         {"is": "chain", "of": [_fail(1), {"is": "group", "of": [_keep(2), _keep(3)]}]},
-        fails,
-        never_ran,
+        _fails,
+        leaving_out.never_ran,
     ),
     Difference(
         "results of a header behind a group of one",
@@ -421,13 +311,13 @@ DIFFERENCES = [
             ],
         },
         _header_behind_a_group_of_one,
-        pending_header,
+        leaving_out.pending_header,
     ),
     Difference(
         "groups in groups keep their order",
         {"is": "chord", "of": [{"is": "group", "of": [_keep(1), _keep(2)]}], "body": _keep(3)},
         _group_in_header,
-        order,
+        leaving_out.order,
     ),
     Difference(
         "how a failed chord with a group as body is worded",
@@ -444,25 +334,19 @@ DIFFERENCES = [
             "body": _keep(5),
         },
         _failing_chord_of_groups,
-        wording,
+        leaving_out.wording,
     ),
     Difference(
         "which of several errors is raised",
         {"is": "chord", "of": [{"is": "group", "of": [_fail(1), _fail(2)]}], "body": _keep(3)},
-        fail_several,
-        which_error,
-    ),
-    Difference(
-        "links of nothing, and nothing in a group",
-        {"is": "group", "of": [], "links": [_keep(1)]},
-        _link_of_nothing,
-        everything,
+        _fail_several,
+        leaving_out.which_error,
     ),
     Difference(
         "links of a chain that is all of another one",
         {"is": "chain", "of": [{"is": "chain", "of": [_fail(1)], "errbacks": ["new"]}]},
         _links_of_lone_chain,
-        everything,
+        leaving_out.links,
     ),
     Difference(
         "groups from a generator that are in groups",
@@ -472,13 +356,31 @@ DIFFERENCES = [
             "body": {"is": "group", "of": [{"is": "group", "of": [_keep(1)]}], "lazy": True},
         },
         _lazy_group_of_groups,
-        everything,
+        leaving_out.flat,
     ),
     Difference(
-        "a body without a task",
-        {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
-        _body_of_nothing,
-        everything,
+        "a chain behind an empty group from a generator",
+        {
+            "is": "or",
+            "of": [
+                {"is": "group", "of": [_keep(1), _keep(2)]},
+                {"is": "chunks", "of": "keep", "items": []},
+                {"is": "chain", "of": [_keep(3), _keep(4)]},
+            ],
+        },
+        _chain_behind_lazy_nothing,
+        leaving_out.never_ends,
+    ),
+    Difference(
+        "chains in a group that is immutable",
+        {
+            "is": "group",
+            "of": [{"is": "or", "of": [_keep(1), _keep(2)]}, _keep(3)],
+            "immutable": True,
+            "given": ["p"],
+        },
+        _immutable_group_of_chains,
+        leaving_out.taken,
     ),
     Difference(
         "arguments of a chain that is one group",
@@ -488,6 +390,6 @@ DIFFERENCES = [
             "given": ["p"],
         },
         _given_to_a_lone_group,
-        everything,
+        leaving_out.given,
     ),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from celery.result import GroupResult
 
-from .canvases import Canvas, built
+from .canvases import Canvas, applied
 
 Outcome = dict[str, Any]
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -41,7 +41,7 @@ def run_batch(
 
 def _applied(app: Any, slot: int, canvas: Canvas) -> tuple[Any, bool]:
     try:
-        return built(app, slot, canvas).apply_async(tuple(canvas.get("given", ()))), False
+        return applied(app, slot, canvas), False
     except Exception as error:
         return error, True
 

@@ -93,6 +93,20 @@ def add_tasks(app: Any, slot: int, log: Path) -> None:
             raise self.retry(countdown=0)
         return list(args)
 
+    @app.task(
+        name=f"{slot}.again",
+        bind=True,
+        autoretry_for=(ValueError,),
+        default_retry_delay=0,
+        max_retries=1,
+    )
+    def again(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Succeeds when it is retried by itself."""
+        ran(self, *args, **kwargs)
+        if self.request.retries < 1:
+            raise ValueError("again", args[-1])
+        return list(args)
+
     @named("stubborn")
     def stubborn(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Tries it three times, and fails."""

@@ -12,10 +12,16 @@ from .canvases import Canvas
 from .observed import Outcome
 
 FILE = Path(__file__).with_name("recorded.jsonl")
+CHOSEN = Path(__file__).with_name("chosen.jsonl")
+"""Canvases that once showed a fault, and others that are to be there: a line for each."""
 LONGEST = 700
 """Characters of a canvas that is recorded."""
 
 Recorded = tuple[Canvas, Outcome]
+
+
+def chosen() -> list[Canvas]:
+    return [json.loads(line) for line in CHOSEN.read_text().splitlines()]
 
 
 def load() -> list[Recorded]:

@@ -16,7 +16,8 @@ import redis
 
 from .observed import run_batch
 
-POLL, STILL, LIMIT = 0.01, 4, 120.0
+POLL, STILL, LIMIT = 0.01, 25, 120.0
+"""Between two steps of kombu's a message is in no key of Redis: hence ``STILL`` times."""
 
 
 def idle(client: Any) -> bool:

@@ -14,7 +14,10 @@ Differs = Callable[[Sequence[Canvas]], list[bool]]
 MOST = 50
 """Canvases that are tried at a time."""
 
-MORE = ("args", "kwargs", "immutable", "links", "errbacks", "stamp", "json", "lazy", "given")
+MORE = (
+    *("args", "kwargs", "immutable", "ignored", "links", "errbacks", "stamp", "visitor", "json"),
+    *("lazy", "given", "call"),
+)
 CANVASES = ("of", "links", "body", "tag")
 
 

@@ -1,0 +1,54 @@
+"""What canvases are: whether there is nothing in them, what fails, where they end as a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .canvases import Canvas
+
+SEVERAL = ("chain", "or", "group", "chord")
+FAILING = ("fail", "trouble", "stubborn")
+
+
+def within(canvas: Canvas) -> Iterator[Canvas]:
+    """A canvas and all that are in it."""
+    yield canvas
+    inner = [canvas.get(key) for key in ("of", "links", "body", "tag")]
+    inner.append(canvas.get("call", {}).get("links"))
+    for found in inner:
+        for each in found if isinstance(found, list) else [found]:
+            if isinstance(each, dict):
+                yield from within(each)
+
+
+def members(canvas: Canvas) -> list[Canvas]:
+    return canvas["of"] if canvas["is"] in SEVERAL else []
+
+
+def is_nothing(canvas: Canvas) -> bool:
+    """Whether no task is in it."""
+    if canvas["is"] == "chunks":
+        return not len(canvas["items"])
+    kind: str = canvas["is"]
+    return kind in ("chain", "or", "group") and all(map(is_nothing, canvas["of"]))
+
+
+def is_group(canvas: Canvas) -> bool:
+    """Whether it is a group, or ends as one."""
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        return is_group(canvas["of"][-1])
+    kind: str = canvas["is"]
+    return kind in ("group", "chunks")
+
+
+def is_chord(canvas: Canvas) -> bool:
+    """Whether there is a group in it that something waits for."""
+    if canvas["is"] in ("chain", "or"):
+        return any(is_group(member) or is_chord(member) for member in canvas["of"])
+    kind: str = canvas["is"]
+    return kind == "chord"
+
+
+def failing(canvas: Canvas) -> list[Canvas]:
+    """The tasks in it that fail."""
+    return [each for each in within(canvas) if each["is"] == "task" and each["of"] in FAILING]

@@ -1,0 +1,128 @@
+"""A difference that is meant to be explains what it is for, and no fault of ours beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .canvases import Canvas
+from .intended import explained
+from .observed import Outcome
+
+
+def task(of: str = "keep", tag: int = 1, **more: Any) -> Canvas:
+    return {"is": "task", "of": of, "tag": tag, **more}
+
+
+def several(kind: str, *of: Canvas, **more: Any) -> Canvas:
+    return {"is": kind, "of": list(of), **more}
+
+
+def ran(*lines: list[Any]) -> list[str]:
+    return sorted(map(json.dumps, lines))
+
+
+def outcome(result: Any, *lines: list[Any], got: Any = None) -> Outcome:
+    if got is None:
+        got = {name: result[name] for name in ("value", "error") if name in result} or "not ready"
+    return {"result": result, "get": got, "ran": ran(*lines)}
+
+
+PENDING = {"state": "PENDING"}
+ERROR = {"error": "ValueError: ('deliberate', 1)"}
+FAILED = ["fail", [1]]
+FAILING = several("chain", task("fail"), task(tag=2))
+GROUPS = several("chord", several("group", task(), task(tag=2)), body=task(tag=3))
+STAMPED = several("chord", task(), body=task(tag=2), stamp="red")
+BEHIND = several("chord", several("chord", task("fail"), body=task(tag=2)), body=task(tag=3))
+EMPTY = several("chord", body=several("chain"))
+LINKED = several("chain", several("chain", task(), links=[task(tag=2)]))
+TWO = several("group", task("fail"), task("fail", 2))
+IGNORED = several("chain", task(ignored=True), task(tag=2))
+GIVEN = several("chain", several("group", task(), task(tag=2)), given=["p"])
+KEYWORDS = several("chain", several("chord", task(), body=task(tag=2)), call={"kwargs": {"k": 1}})
+INDEX_ERROR = {"error": "IndexError: list index out of range"}
+MARK = {"stamps": {"mark": "red"}}
+
+CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
+    "what cannot run has failed": (
+        FAILING,
+        outcome(PENDING, FAILED),
+        outcome(ERROR, FAILED),
+        outcome({"error": "TypeError: unheard of"}, FAILED),
+    ),
+    "groups in groups keep their order": (
+        GROUPS,
+        outcome({"value": [[[2], [1]], 3]}, ["keep", [[[2], [1]], 3]]),
+        outcome({"value": [[[1], [2]], 3]}, ["keep", [[[1], [2]], 3]]),
+        outcome({"value": [3, [[1], [2]]]}, ["keep", [3, [[1], [2]]]]),
+    ),
+    "stamps that are keywords reach the body of a chord": (
+        STAMPED,
+        outcome({"value": 1}, ["keep", [1], MARK], ["keep", [2]]),
+        outcome({"value": 1}, ["keep", [1], MARK], ["keep", [2], MARK]),
+        outcome({"value": 1}, ["keep", [1]], ["keep", [2], MARK]),
+    ),
+    "callbacks of what a failed chord keeps from running": (
+        BEHIND,
+        outcome(ERROR, FAILED),
+        outcome(ERROR, FAILED, ["note", ["<id>", "old"]]),
+        outcome(ERROR, FAILED, ["note", ["<fail:[1]>", "old"]]),
+    ),
+    "canvases that are empty": (
+        EMPTY,
+        INDEX_ERROR,
+        outcome({"group": []}, got={"value": []}),
+        outcome(PENDING),
+    ),
+    "links of a chain that is all of another one": (
+        LINKED,
+        outcome({"value": [1]}, ["keep", [1]]),
+        outcome({"value": [1]}, ["keep", [1]], ["keep", [[1], 2]]),
+        outcome({"value": [1]}, ["keep", [[1], 2]]),
+    ),
+    "which of several errors is raised": (
+        TWO,
+        outcome({"group": []}, got=ERROR),
+        outcome({"group": []}, got={"error": "ValueError: ('deliberate', 2)"}),
+        outcome({"group": []}, got={"error": "TypeError: unheard of"}),
+    ),
+    "results that are ignored": (
+        IGNORED,
+        outcome({"value": 2, "parent": PENDING}),
+        outcome({"value": 2, "parent": {"value": None}}),
+        outcome({"value": 2, "parent": {"value": [1]}}),
+    ),
+    "arguments of a chain that is one group": (
+        GIVEN,
+        outcome({"value": [[1], [2]]}, ["keep", [1]], ["keep", [2]]),
+        outcome({"value": [["p", 1], ["p", 2]]}, ["keep", ["p", 1]], ["keep", ["p", 2]]),
+        outcome({"value": [["p", 1]]}, ["keep", ["p", 1]]),
+    ),
+    "keywords for a chain that begins with a chord": (
+        KEYWORDS,
+        outcome({"value": [1]}, ["keep", [1]]),
+        outcome({"value": [1, {"k": 1}]}, ["keep", [1], {"kwargs": {"k": 1}}]),
+        outcome({"value": [2, {"k": 1}]}, ["keep", [2], {"kwargs": {"k": 1}}]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_explains_what_it_is_for(name: str) -> None:
+    canvas, theirs, ours, _ = CASES[name]
+    assert explained(canvas, theirs, ours) == [name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_explains_no_fault_beside_that(name: str) -> None:
+    canvas, theirs, _, wrong = CASES[name]
+    assert explained(canvas, theirs, wrong) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_explains_nothing_of_another_canvas(name: str) -> None:
+    _, theirs, ours, _ = CASES[name]
+    assert explained(several("group", task(), task(tag=2)), theirs, ours) is None
