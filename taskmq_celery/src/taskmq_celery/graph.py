@@ -496,7 +496,7 @@ class Graph:
         if node.kind == "gather":
             job = job_named(app, engine, COLLECT)
             collects = any(one.into is not None for one in node.after)
-            arguments = () if collects else ([],)  # of a group without tasks
+            arguments: tuple[Any, ...] = () if collects else ([],)  # of a group without tasks
             return taskmq.Call(job, arguments, {}, options, node.after, feeds=feeds, workflow=root)
         job = job_named(app, engine, ERRBACKS_TASK)
         return taskmq.Call(

@@ -26,6 +26,9 @@ def test_a_task_gives_what_its_replacement_gives(t: Any, value: Value) -> None:
 def test_a_group_gives_a_list(t: Any, value: Value) -> None:
     assert value(t.become.delay(group(t.same.s(1), t.same.s(2)))) == [1, 2]
     assert value(t.become.delay(t.same.s(1) | group(t.add.s(1), t.add.s(2)))) == [2, 3]
+    ends_as_one = chord([t.same.si(1)], group(t.total.s(), t.same.s()))
+    assert value(t.become.delay(ends_as_one)) == [1, [1]]
+    assert value(t.become.delay(t.same.s(1) | ends_as_one)) == [1, [1]]
 
 
 def test_replacements_of_replacements(t: Any, value: Value) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kombu.utils.functional import maybe_list
 from kombu.utils.json import dumps, loads
 
-from celery.canvas import _chain, group, maybe_signature
+from celery.canvas import _chain, _chord, group, maybe_signature
 from celery.exceptions import Ignore, ImproperlyConfigured
 from taskmq_celery.graph import Place
 from taskmq_celery.message import GROWTH, Member
@@ -102,11 +102,14 @@ def member_graph(app: Any, signature: str, place: dict[str, Any]) -> Any:
 
 def _with_one_end(app: Any, sig: Any) -> Any:
     """A canvas that gives one result: of a group, the list."""
-    if isinstance(sig, group) or (
-        isinstance(sig, _chain) and sig.tasks and isinstance(sig.tasks[-1], group)
-    ):
-        return sig | app.tasks["celery.accumulate"].s(index=0)
-    return sig
+    return sig | app.tasks["celery.accumulate"].s(index=0) if _ends_as_group(sig) else sig
+
+
+def _ends_as_group(sig: Any) -> bool:
+    """Whether it is a group, or a chain or a chord with one at its end."""
+    if isinstance(sig, _chain):
+        return bool(sig.tasks) and _ends_as_group(sig.tasks[-1])
+    return _ends_as_group(sig.body) if isinstance(sig, _chord) else isinstance(sig, group)
 
 
 def _place(request: Any) -> Place:
