@@ -18,6 +18,7 @@ from compat.problems import Problem
 from compat.results import CRASHED, ERROR, FAILED, HUNG, PASSED, SKIPPED, Result, Run
 from compat.runner import HOPELESS, Follower, divide
 from compat.screen import Screen
+from compat.work import limits
 from rich.console import Console
 from tests.compat.conftest import CATALOG
 
@@ -260,7 +261,7 @@ def test_what_is_known_to_fail_is_tried_once(bench: Bench) -> None:
     assert told.read_text().splitlines() == ["{'reruns': 0}", "{'reruns': 5}"]
 
 
-def test_what_hung_before_gets_no_more_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hung_before_gets_no_more_patience() -> None:
     results = {
         "hangs": Result(HUNG, 50.0),
         "is slow": Result(PASSED, 20.0),
@@ -268,7 +269,7 @@ def test_what_hung_before_gets_no_more_patience(monkeypatch: pytest.MonkeyPatch)
     }
     baseline = Run("seeded", "celery", "1.0", "", results=results)
     suite = dataclasses.replace(read_catalog().suite("integration"), seconds=300)
-    limit = work.limits(work.Request(suite, Environment(SHIM, "1.0")), baseline)
+    limit = limits(work.Request(suite, Environment(SHIM, "1.0")), baseline)
     assert [limit(each) for each in ("hangs", "is slow", "is fast", "is new")] == [
         50.0,
         200.0,
