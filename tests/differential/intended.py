@@ -251,23 +251,6 @@ DIFFERENCES = [
         leaving_out.stamps,
     ),
     Difference(
-        "the parents of what is behind an empty header",
-        {
-            "is": "chain",
-            "of": [
-                {
-                    "is": "chord",
-                    "of": [],
-                    "body": {"is": "chunks", "of": "keep", "items": [[0], [7]]},
-                },
-                _keep(3),
-            ],
-            "given": ["p"],
-        },
-        _empty_header,
-        leaving_out.parents,
-    ),
-    Difference(
         "callbacks behind an empty header",
         {
             "is": "chord",

@@ -209,49 +209,6 @@ def _unstamped(line: str) -> str:
 # -- results -------------------------------------------------------------------------------------
 
 
-def parents(theirs: Outcome, ours: Outcome) -> Pair:
-    """Celery skips some of the parents."""
-    return theirs, {**ours, "result": _as_few(theirs.get("result"), ours.get("result"))}
-
-
-def _as_few(theirs: Any, ours: Any) -> Any:
-    """Our results without the parents that are not there in theirs."""
-    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        return [_as_few(*pair) for pair in zip(theirs, ours, strict=True)]
-    if not isinstance(theirs, dict) or not isinstance(ours, dict):
-        return ours
-    kept: list[Any] = []
-    left = iter(_with_parents(ours))
-    for each in _with_parents(theirs):
-        found = next((one for one in left if _may_be(each, one)), None)
-        if found is None or (not kept and found is not ours and _own(found) != _own(ours)):
-            return ours
-        kept.append({k: _as_few(each.get(k), v) for k, v in _own(found).items()})
-    made = kept.pop()
-    while kept:
-        made = {**kept.pop(), "parent": made}
-    return made
-
-
-def _with_parents(result: Any) -> list[Any]:
-    found = [result]
-    while found[-1].get("parent"):
-        found.append(found[-1]["parent"])
-    return found
-
-
-def _own(result: Any) -> Any:
-    return {key: value for key, value in result.items() if key != "parent"}
-
-
-def _may_be(theirs: Any, ours: Any) -> bool:
-    """Whether the same task or group is meant, whatever came before it."""
-    if "group" in theirs or "group" in ours:
-        both = theirs.get("group"), ours.get("group")
-        return None not in both and len(both[0]) == len(both[1])
-    return bool(_own(theirs) == _own(ours) or theirs.get("state") == "PENDING")
-
-
 def pending_header(theirs: Outcome, ours: Outcome) -> Pair:
     """Celery gives results with ids that no task of the header has."""
     return {**theirs, "result": _as_found(theirs.get("result"), ours.get("result"))}, ours
