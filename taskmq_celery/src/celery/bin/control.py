@@ -144,6 +144,29 @@ def _unless_silent(replies: Any) -> Any:
     return replies
 
 
+def _asked(
+    context: CLIContext,
+    kind: str,
+    command: str,
+    given: Sequence[str],
+    ask: Callable[..., Any],
+    timeout: float | None,
+    destination: list[str] | None,
+    as_json: bool,
+) -> Any:
+    """What workers answer to a command of this kind; each is said as it comes, if not in JSON."""
+    meta = _known(kind, command)
+    arguments = _arguments(meta, command, given)
+    with asking_workers(f"{kind} {command}"):
+        replies = ask(
+            arguments,
+            timeout=meta.default_timeout if timeout is None else timeout,
+            destination=destination,
+            callback=None if as_json else lambda reply: _say_reply(context, reply),
+        )
+    return _unless_silent(replies)
+
+
 @click.command(cls=CeleryCommand)
 @remote_options
 @click.pass_context
@@ -182,14 +205,11 @@ def inspect(
     The broker must be able to broadcast: RabbitMQ and Redis are.
     """
     context: CLIContext = ctx.obj
-    meta = _known("inspect", command)
-    with asking_workers(f"inspect {command}"):
-        replies = context.app.control.inspect(
-            timeout=meta.default_timeout if timeout is None else timeout,
-            destination=destination,
-            callback=None if as_json else lambda reply: _say_reply(context, reply),
-        )._request(command, **_arguments(meta, command, args))
-    _unless_silent(replies)
+
+    def ask(arguments: dict[str, Any], **how: Any) -> Any:
+        return context.app.control.inspect(**how)._request(command, **arguments)
+
+    replies = _asked(context, "inspect", command, args, ask, timeout, destination, as_json)
     if as_json:
         context.echo(dumps(replies))
     elif not context.quiet:
@@ -213,16 +233,10 @@ def control(
     The broker must be able to broadcast: RabbitMQ and Redis are.
     """
     context: CLIContext = ctx.obj
-    meta = _known("control", command)
-    with asking_workers(f"control {command}"):
-        replies = context.app.control.broadcast(
-            command,
-            timeout=meta.default_timeout if timeout is None else timeout,
-            destination=destination,
-            callback=None if as_json else lambda reply: _say_reply(context, reply),
-            reply=True,
-            arguments=_arguments(meta, command, args),
-        )
-    _unless_silent(replies)
+
+    def ask(arguments: dict[str, Any], **how: Any) -> Any:
+        return context.app.control.broadcast(command, arguments=arguments, reply=True, **how)
+
+    replies = _asked(context, "control", command, args, ask, timeout, destination, as_json)
     if as_json:
         context.echo(dumps(replies))
