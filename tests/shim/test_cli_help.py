@@ -45,7 +45,7 @@ def test_help_lists_options_and_commands(arguments: tuple[str, ...]) -> None:
     assert re.match(r"Usage: celery \[OPTIONS\] \[?COMMAND\]? \[ARGS\]\.\.\.\n", done.output)
     for option in ("-A, --app TEXT", "-b, --broker TEXT", "--result-backend TEXT", "--loader TEXT"):
         assert option in done.output
-    assert re.search(r"^  worker  Start worker instance\.$", done.output, re.MULTILINE)
+    assert re.search(r"^  worker +Start worker instance\.$", done.output, re.MULTILINE)
 
 
 def test_worker_has_every_option_of_celerys() -> None:

@@ -15,7 +15,7 @@ def test_a_soft_limit_can_be_caught_and_a_hard_one_ends_the_task(program: Any) -
         from celery.signals import task_failure
         from celery.worker.request import Request
 
-        log = logging.getLogger("proj.ends")
+        log = logging.getLogger("ends")
 
         @app.task(soft_time_limit=0.1, time_limit=10)
         def patient():
