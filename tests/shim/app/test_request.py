@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from celery import current_task
+from celery import Celery, current_task
 from celery.app.task import Context
 from celery.result import allow_join_result
 from celery.worker.request import Request
@@ -200,6 +200,8 @@ def test_a_message_of_protocol_1_as_one_of_protocol_2() -> None:
     )
     assert (headers["task"], headers["retries"], headers["custom"]) == ("t.add", 0, 1)
     assert (headers["timelimit"], is_decoded, is_utc) == ((None, None), True, False)
-    request = Request(SimpleNamespace(headers=headers, body=body), decoded=True)
+    app = Celery("t", set_as_current=False)
+    app.task(name="t.add")(lambda x, y: x + y)
+    request = Request(SimpleNamespace(headers=headers, body=body), app=app, decoded=True)
     assert (request.args, request.kwargs, request.chord) == ((1,), {"y": 2}, {"task": "t.body"})
     assert (request.argsrepr, request.kwargsrepr) == (None, None)
