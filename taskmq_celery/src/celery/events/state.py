@@ -365,6 +365,7 @@ class State:
         self.task_count = 0
         self._seen_types: set[str] = set()
         self._tasks_to_resolve: Any = LRUCache(limit=max_tasks_in_memory)
+        known = dict(self.tasks.items())  # a look-up in `tasks` changes their order
         self.tasks_by_type = _Index(self.tasks_by_time)
         self.tasks_by_worker = _Index(self.tasks_by_time)
         for index, given in (
@@ -372,8 +373,8 @@ class State:
             (self.tasks_by_worker, tasks_by_worker),
         ):
             for key, ids in (given or {}).items():
-                index[key].update(self.tasks[each] for each in ids if each in self.tasks)
-        for task in [*self.tasks.values()]:  # a look-up changes the order
+                index[key].update(known[each] for each in ids if each in known)
+        for task in known.values():
             task.cluster_state = self
             self._place(task)
         if taskheap is None:
