@@ -9,10 +9,11 @@ Everything is loaded when it is first asked for: importing this package costs ne
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+TYPE_CHECKING = False  # typing has it, and is half of what an import of this package would cost
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from kombu.utils.uuid import uuid
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         xmap,
         xstarmap,
     )
+    from celery.versions import version_info_t
 
     VERSION: version_info_t
     VERSION_BANNER: str
@@ -61,40 +63,6 @@ __all__ = (
     "xstarmap",
 )
 
-SERIES = "taskmq"
-
-
-class version_info_t(NamedTuple):  # noqa: N801  # Celery's name
-    """The parts of the version of Celery that this stands for."""
-
-    major: int
-    minor: int
-    micro: int
-    releaselevel: str
-    serial: str
-
-
-def _version() -> dict[str, Any]:
-    """The version, which is what other packages' requirements were compared with when they were
-    installed. Read when it is asked for: it takes longer than everything else here."""
-    from importlib import metadata  # that is what takes so long
-
-    try:
-        text = metadata.version("celery")
-    except metadata.PackageNotFoundError:
-        text = "5.6.3+taskmq"
-    release, _, local = text.partition("+")
-    major, minor, micro = (int(part) for part in release.split(".")[:3])
-    info = version_info_t(major, minor, micro, f"+{local}" if local else "", "")
-    return {
-        "VERSION": info,
-        "VERSION_BANNER": f"{text} ({SERIES})",
-        "__version__": text,
-        "version_info": info,
-    }
-
-
-_VERSIONS = frozenset({"VERSION", "VERSION_BANNER", "__version__", "version_info"})
 _WHERE = {
     "Celery": "celery.app.base",
     "Signature": "celery.canvas",
@@ -110,6 +78,8 @@ _WHERE = {
     "signature": "celery.canvas",
     "subtask": "celery.canvas",
     "uuid": "kombu.utils.uuid",
+    **dict.fromkeys(("VERSION", "VERSION_BANNER", "version_info_t"), "celery.versions"),
+    **dict.fromkeys(("__version__", "version_info"), "celery.versions"),
     "xmap": "celery.canvas",
     "xstarmap": "celery.canvas",
 }
@@ -151,9 +121,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_WHERE[name]), name)
         globals()[name] = value
         return value
-    if name in _VERSIONS:
-        globals().update(_version())
-        return globals()[name]
     if name in _MODULES:
         return importlib.import_module(f"celery.{name}")
     if name in _NOT_YET:
