@@ -20,18 +20,17 @@ class Queue(Contestant):
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         connector = procrastinate.SyncPsycopgConnector(conninfo=order.url)
-        client = app.with_connector(connector)
-        client.open()
-        client.schema_manager.apply_schema()
-        self.task = client.tasks["mark"]
+        self.blocking = app.replace_connector(connector)  # until this process ends
+        self.blocking.__enter__().open()
+        app.schema_manager.apply_schema()
 
     def submit(self, number: int) -> object:
-        return self.task.defer(number=number)
+        return mark_one.defer(number=number)
 
     def submit_many(self, numbers: range) -> None:
         for start in range(0, len(numbers), BULK):
             batch = numbers[start : start + BULK]
-            self.task.batch_defer(*[{"number": number} for number in batch])
+            mark_one.batch_defer(*[{"number": number} for number in batch])
 
     def commands(self) -> list[list[str]]:
         app, size = f"{__name__}.app", str(self.order.concurrency)
