@@ -7,7 +7,7 @@ says: ``src.proj.tasks.add`` for ``add`` in ``src/proj/tasks.py``. Imports say `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -240,31 +240,31 @@ class Facts:
             found is not None and "taskmq.App" in found[0].results.get(found[1], ())
         )
 
-    def is_task_class(self, name: str, near: str = "", steps: int = STEPS) -> bool:
+    def is_task_class(self, name: str, near: str = "") -> bool:
         """Whether a name is ``celery.Task``, ``app.Task`` or a class derived from one."""
-        name = self.canonical(name, near)
+        return self._descends(name, near, self._is_base_of_tasks)
+
+    def _is_base_of_tasks(self, name: str, near: str) -> bool:
         owner, _, last = name.rpartition(".")
-        if name in TASK_CLASSES or (last == "Task" and owner and self.is_app(owner, near)):
+        return name in TASK_CLASSES or (last == "Task" and bool(owner) and self.is_app(owner, near))
+
+    def derives_from(self, name: str, wanted: Collection[str], near: str = "") -> bool:
+        """Whether a name is one of these classes, or derives from one, as far as can be seen."""
+        return self._descends(name, near, lambda each, _: each in wanted)
+
+    def _descends(
+        self, name: str, near: str, is_it: Callable[[str, str], bool], steps: int = STEPS
+    ) -> bool:
+        """Whether it is so of a name, or of a class that it derives from."""
+        name = self.canonical(name, near)
+        if is_it(name, near):
             return True
         found = self._locate(name, near)
         if found is None or found[2] or not steps:
             return False
         module, inner, _ = found
         bases = module.classes.get(inner, ())
-        return any(self.is_task_class(each, module.path, steps - 1) for each in bases)
-
-    def derives_from(
-        self, name: str, wanted: Collection[str], near: str = "", steps: int = STEPS
-    ) -> bool:
-        """Whether a name is one of these classes, or derives from one, as far as can be seen."""
-        name = self.canonical(name, near)
-        if name in wanted:
-            return True
-        found = self._locate(name, near)
-        if found is None or found[2] or not steps:
-            return False
-        bases = found[0].classes.get(found[1], ())
-        return any(self.derives_from(each, wanted, found[0].path, steps - 1) for each in bases)
+        return any(self._descends(each, module.path, is_it, steps - 1) for each in bases)
 
     def app_path(self, spec: str) -> str | None:
         """``module:name`` of the app that ``celery -A`` takes for a text; None if it is not seen.
