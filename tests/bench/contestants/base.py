@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ Crew = Sequence["subprocess.Popen[bytes]"]
 """The worker processes of one run."""
 VARIABLE = "BENCH_ORDER"
 PATIENCE = 120.0
+STOP_WITHIN = 5.0
+"""Seconds that a worker has for its end."""
 RECORD = struct.Struct("<qd")
 
 
@@ -148,15 +151,19 @@ class Contestant:
     def workers(self) -> Iterator[Crew]:
         """The worker processes, while they are needed."""
         environment = self.order.environment()
-        crew = [subprocess.Popen(command, env=environment, stdout=2) for command in self.commands()]
+        crew = [
+            subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
+            for command in self.commands()
+        ]
         try:
             yield crew
         finally:
             for worker in crew:
                 worker.terminate()
             for worker in crew:
-                try:
-                    worker.wait(15)
-                except subprocess.TimeoutExpired:
-                    worker.kill()
-                    worker.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    worker.wait(STOP_WITHIN)
+                # With all that it has started: a child that is left takes the jobs of the next run.
+                with suppress(ProcessLookupError):
+                    os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
