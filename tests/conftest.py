@@ -18,6 +18,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from tests.dealing import dealt
 from tests.services import MissingProgram, find_program
 
 pytest_plugins = ["tests.servers"]
@@ -31,6 +32,8 @@ MARKERS_BY_FOLDER = {
     "property": "unit",
     "unit": "unit",
 }
+LONG = ("test_promises.py", "test_simulation.py")
+"""Modules of long tests that share nothing with each other."""
 MISSING_SERVER = "missing server: "
 # Coverage is of the engine, and its own tests have to reach it: tracing would cost those of the
 # shim, of the codemod and of the tools half of their time.
@@ -55,13 +58,24 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("taskmq")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(trylast=True)  # pytest itself brings tests of the same servers together first
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes > 1:
+        items[:] = dealt(items, processes, long_ones)
     for item in items:
         folder = folder_of(item)
         if (marker := MARKERS_BY_FOLDER.get(folder)) is not None:
             item.add_marker(marker)
         if folder in UNTRACED:
             item.add_marker("no_cover")
+
+
+def long_ones(item: pytest.Item) -> str | None:
+    """For `dealt`: those of ``faults``, by module, and what takes seconds wherever it is."""
+    if item.path.name in LONG:
+        return item.nodeid
+    return item.path.name if folder_of(item) == "faults" else None
 
 
 def folder_of(item: pytest.Item) -> str:
