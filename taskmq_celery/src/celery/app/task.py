@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from kombu.exceptions import OperationalError
@@ -18,13 +17,14 @@ from celery import states
 from celery._state import _task_stack, get_current_app
 from celery.exceptions import MaxRetriesExceededError, Retry
 from celery.local import Subscriptable, class_property
-from celery.utils.functional import head_from_fun, maybe_list
-from celery.utils.nodenames import gethostname
+from celery.utils.functional import head_from_fun
 from celery.utils.threads import LocalStack
 
 from .annotations import resolve_all as resolve_all_annotations
 from .context import Context
+from .eager import eager_request
 from .registry import _unpickle_task_v2
+from .retrying import changes_of, raise_from_handled, signature_of
 from .utils import appstr
 
 if TYPE_CHECKING:
@@ -35,18 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ("Context", "Task")
 
-X_DEATH_HEADERS = frozenset(
-    {
-        "x-death",
-        *(
-            f"x-{which}-death-{what}"
-            for which in ("first", "last")
-            for what in ("exchange", "queue", "reason")
-        ),
-    }
-)
-"""What RabbitMQ writes into a message that it has dead-lettered."""
-
 EXEC_OPTIONS = (
     *("queue", "routing_key", "exchange", "priority", "expires", "serializer", "delivery_mode"),
     *("compression", "time_limit", "soft_time_limit", "immediate", "mandatory", "ignore_result"),
@@ -56,9 +44,6 @@ EXEC_OPTIONS = (
 SHOWN_BOUND = "<@task: {0.name} of {app}{flags}>"
 SHOWN_UNBOUND = "<unbound {0.__class__.__name__}{flags}>"
 SHOWN_CLASS = "<class {0.__name__} of {app}{flags}>"
-
-CHANGEABLE = ("queue", "priority", "headers", "expires", "shadow")
-"""Options of `Task.retry` that change the message, beside its arguments."""
 
 
 class Task(Subscriptable):
@@ -404,7 +389,7 @@ class Task(Subscriptable):
         args, kwargs = args or (), kwargs or {}
         task_id = task_id or uuid()
         throw = app.either("task_eager_propagates", throw)
-        request = self._eager_request(task_id, args, kwargs, options)
+        request = eager_request(self, task_id, args, kwargs, options)
         request.update(
             retries=retries or 0,
             callbacks=_listed(link),
@@ -426,37 +411,6 @@ class Task(Subscriptable):
         state = states.SUCCESS if ended.info is None else ended.info.state
         make: type[EagerResult] = symbol_by_name("celery.result:EagerResult")
         return make(task_id, retval, state, traceback=traceback, name=self.name)
-
-    def _eager_request(
-        self, task_id: str, args: Any, kwargs: Any, options: dict[str, Any]
-    ) -> dict[str, Any]:
-        caller = _task_stack.top
-        within = {} if caller is None else {"parent_id": caller.request.id}
-        if caller is not None and caller.request.root_id:
-            within["root_id"] = caller.request.root_id
-        limits = [
-            options.get(name) or getattr(self, name) for name in ("time_limit", "soft_time_limit")
-        ]
-        return {
-            "id": task_id,
-            "task": self.name,
-            "args": args,
-            "kwargs": kwargs,
-            "is_eager": True,
-            "called_directly": False,
-            "ignore_result": options.get("ignore_result", self.ignore_result),
-            "hostname": gethostname(),
-            "root_id": options.get("root_id") or within.get("root_id") or task_id,
-            "parent_id": options.get("parent_id") or within.get("parent_id"),
-            **({"timelimit": limits} if any(limits) else {}),
-            **_stamps_of(options),
-            "delivery_info": {
-                "is_eager": True,
-                "exchange": options.get("exchange"),
-                "routing_key": options.get("routing_key"),
-                "priority": options.get("priority"),
-            },
-        }
 
     # -- running again -----------------------------------------------------------------------
 
@@ -482,7 +436,7 @@ class Task(Subscriptable):
         """
         request = self.request
         if request.called_directly:
-            _raise(exc or Retry("Task can be retried", None))
+            raise_from_handled(exc or Retry("Task can be retried", None))
         if max_retries is None:
             ceiling = self.max_retries
         else:
@@ -495,14 +449,14 @@ class Task(Subscriptable):
         )
         if ceiling is not None and retries > ceiling:
             if exc:
-                _raise(exc)
+                raise_from_handled(exc)
             raise self.MaxRetriesExceededError(
                 f"Can't retry {self.name}[{request.id}] "
                 f"args:{signature.args} kwargs:{signature.kwargs}",
                 task_args=signature.args,
                 task_kwargs=signature.kwargs,
             )
-        signature.retry_changes = _changes(args, kwargs, options)
+        signature.retry_changes = changes_of(args, kwargs, options)
         when = self.app.amqp.moment(eta) or countdown
         retry = Retry(exc=exc, when=when, is_eager=request.is_eager, sig=signature)
         if throw:
@@ -522,48 +476,7 @@ class Task(Subscriptable):
     ) -> Signature:
         """A signature that runs the task as the current request does."""
         request = self.request if request is None else request
-        options = {**request.as_execution_options(), **extra_options}
-        options["ignore_result"] = request.ignore_result
-        if options.get("headers"):
-            # RabbitMQ would take the retry for a message that goes round in circles.
-            options["headers"] = {
-                name: value
-                for name, value in options["headers"].items()
-                if name not in X_DEATH_HEADERS
-            }
-        info = request.delivery_info or {}
-        if info.get("priority") is not None:
-            options.setdefault("priority", info["priority"])
-        if queue:
-            options["queue"] = queue
-        elif info.get("exchange"):
-            options.setdefault("exchange", info["exchange"])
-            options.setdefault("routing_key", info.get("routing_key"))
-        elif info.get("routing_key"):
-            options.setdefault("queue", info["routing_key"])
-        args, kwargs = self._arguments_of_retry(request, args, kwargs)
-        return self.signature(args, kwargs, **options)
-
-    def _arguments_of_retry(self, request: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments of another run: those given, else those of this one. No parameter gets
-        its value from both."""
-        if (args is None) == (kwargs is None):
-            return (request.args, request.kwargs) if args is None else (args, kwargs)
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        try:
-            taken = inspect.signature(self.run).parameters.values()
-        except (TypeError, ValueError):  # nobody can know
-            taken = ()  # type: ignore[assignment]  # as empty
-        positional = [one for one in taken if one.kind in kinds]
-        if kwargs is None:
-            filled = {one.name for one in positional[: len(args)] if one.kind == kinds[1]}
-            kwargs = {name: v for name, v in (request.kwargs or {}).items() if name not in filled}
-            return args, kwargs
-        before, left = list(request.args or ()), dict(kwargs)
-        for index, one in enumerate(positional[: len(before)]):
-            if one.kind == kinds[1] and one.name in left:
-                before[index] = left.pop(one.name)
-        return tuple(before), left
+        return signature_of(self, request, args, kwargs, queue, extra_options)
 
     subtask_from_request = signature_from_request
 
@@ -661,36 +574,6 @@ class Header:
         check = head_from_fun(self.function, bound=has_self)
         setattr(owner, "__header__", staticmethod(check))  # noqa: B010  # mangled otherwise
         return check
-
-
-def _changes(args: Any, kwargs: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a retry changes in the message, beside the time."""
-    changes = {name: options[name] for name in CHANGEABLE if options.get(name) is not None}
-    if args is not None:
-        changes["args"] = args
-    if kwargs is not None:
-        changes["kwargs"] = kwargs
-    limits = options.get("time_limit"), options.get("soft_time_limit")
-    if any(limit is not None for limit in limits):
-        changes["timelimit"] = list(limits)
-    return changes
-
-
-def _raise(exc: Any) -> NoReturn:
-    """Raise ``exc``; the exception that is being handled is its cause, unless it is the same."""
-    handled = sys.exc_info()[1]
-    if handled is None or exc is handled:
-        raise exc
-    raise exc from handled
-
-
-def _stamps_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The stamps among the options of a call, as a request has them."""
-    names = options.get("stamped_headers")
-    if names is None:
-        return {}
-    stamps = {name: maybe_list(options.get(name)) or [] for name in names}
-    return {"stamped_headers": names, "stamps": stamps}
 
 
 def _listed(value: Any) -> list[Any] | None:
