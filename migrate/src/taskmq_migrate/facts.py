@@ -84,6 +84,8 @@ class ModuleFacts:
     """Classes and the full names of their bases."""
     attributes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Classes and the names that their bodies bind."""
+    methods: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Classes and the methods that they define."""
     configuration: tuple[ConfigSource, ...] = ()
     django_settings: tuple[str, ...] = ()
     """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
@@ -242,11 +244,22 @@ class Facts:
 
     def is_task_class(self, name: str, near: str = "") -> bool:
         """Whether a name is ``celery.Task``, ``app.Task`` or a class derived from one."""
-        return self._descends(name, near, self._is_base_of_tasks)
+        return self._descends(name, near, self.is_base_of_tasks)
 
-    def _is_base_of_tasks(self, name: str, near: str) -> bool:
+    def is_base_of_tasks(self, name: str, near: str = "") -> bool:
+        """Whether a name is ``celery.Task`` or ``app.Task`` itself."""
         owner, _, last = name.rpartition(".")
         return name in TASK_CLASSES or (last == "Task" and bool(owner) and self.is_app(owner, near))
+
+    def members(self, name: str, near: str = "", steps: int = STEPS) -> frozenset[str]:
+        """What a class of the project defines, with the classes that it derives from."""
+        found = self._locate(self.canonical(name, near), near)
+        if found is None or found[2] or not steps:
+            return frozenset()
+        module, inner, _ = found
+        own = module.attributes.get(inner, ()) + module.methods.get(inner, ())
+        bases = module.classes.get(inner, ())
+        return frozenset(own).union(*(self.members(each, module.path, steps - 1) for each in bases))
 
     def derives_from(self, name: str, wanted: Collection[str], near: str = "") -> bool:
         """Whether a name is one of these classes, or derives from one, as far as can be seen."""

@@ -33,6 +33,7 @@ class _Gatherer:
         self.decorated: dict[str, tuple[str, ...]] = {}
         self.classes: dict[str, tuple[str, ...]] = {}
         self.attributes: dict[str, tuple[str, ...]] = {}
+        self.methods: dict[str, tuple[str, ...]] = {}
         self.names: set[str] = set()
 
     def facts(self) -> ModuleFacts:
@@ -51,6 +52,7 @@ class _Gatherer:
             decorated=self.decorated,
             classes=self.classes,
             attributes=self.attributes,
+            methods=self.methods,
             configuration=tuple(self._configuration()),
             django_settings=tuple(self._django_settings()),
             brokers=frozenset(brokers_of(self.file)),
@@ -76,6 +78,7 @@ class _Gatherer:
                 name for each in node.bases for name in self._full(each.value)
             )
             self.attributes[node.name.value] = tuple(_bound(node))
+            self.methods[node.name.value] = tuple(_methods(node))
         elif isinstance(node, cst.Assign):
             for target in node.targets:
                 self._assignment(target.target, node.value)
@@ -218,6 +221,13 @@ def _bound(node: cst.ClassDef) -> Iterable[str]:
         else:
             continue
         yield from (each.value for each in targets if isinstance(each, cst.Name))
+
+
+def _methods(node: cst.ClassDef) -> Iterable[str]:
+    """The methods of a class."""
+    for statement in _flat(node.body.body):
+        if isinstance(statement, cst.FunctionDef):
+            yield statement.name.value
 
 
 def _flat(body: Iterable[cst.CSTNode]) -> Iterable[cst.CSTNode]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from .backpressure import enqueue_or_wait
 from .builtin import builtin_tasks
 from .call import Call
-from .checks import nearest
 from .clock import Clock, SystemClock
 from .codec import Codec, CodecRegistry
 from .config import Config
 from .control import revoke_where, whoami
 from .deadletters import DeadLetterBox
+from .decorators import BoundTaskDecorator, TaskBase, TaskDecorator, task_of
 from .demands import refuse_jobs, refuse_program, refuse_required
 from .eager import EagerRunner, LeapingClock
 from .envelope import Envelope, Sealed
@@ -28,20 +28,12 @@ from .events import Emitter, EventSink, JobSubmitted, JsonLinesSink
 from .hooks import WorkerHook
 from .patience import within
 from .plugins import PREFIX, Plugins
-from .policy import TaskPolicy
 from .records import JobFilter, JobRecord, PausedQueue
 from .references import OFFLOADED
 from .registry import Registry
 from .result import Result
 from .sealing import Sealer
-from .tasks import (
-    BoundTaskDecorator,
-    CoroutineTask,
-    FunctionTask,
-    Task,
-    TaskDecorator,
-    task_of,
-)
+from .tasks import CoroutineTask, FunctionTask, Task
 from .transport import Capabilities, Enqueued, TransactionalProducer, Transport
 
 if TYPE_CHECKING:
@@ -155,12 +147,22 @@ class App:
 
     @overload
     def task(
-        self, *, bind: Literal[False] = False, name: str | None = None, **policy: Any
+        self,
+        *,
+        bind: Literal[False] = False,
+        name: str | None = None,
+        base: TaskBase | None = None,
+        **policy: Any,
     ) -> TaskDecorator: ...
 
     @overload
     def task(
-        self, *, bind: Literal[True], name: str | None = None, **policy: Any
+        self,
+        *,
+        bind: Literal[True],
+        name: str | None = None,
+        base: TaskBase | None = None,
+        **policy: Any,
     ) -> BoundTaskDecorator: ...
 
     def task(
@@ -169,17 +171,20 @@ class App:
         *,
         bind: bool = False,
         name: str | None = None,
+        base: TaskBase | None = None,
         **policy: Any,
     ) -> Any:
         """Make a function a task of this app: ``@app.task`` or ``@app.task(queue="email")``.
 
         ``policy`` is what `TaskPolicy` takes. With ``bind=True`` the function gets the task
-        itself as first argument (``self.request`` is the `TaskContext`). Raises `ConfigError`
-        for an unknown option or a name that is taken.
+        itself as first argument (``self.request`` is the `TaskContext`). ``base`` is a subclass
+        of `Task` whose hooks, policy and ``run`` hold for the function, too: see there. Raises
+        `ConfigError` for an unknown option or a name that is taken.
         """
 
         def register(body: Callable[..., Any]) -> FunctionTask[..., Any]:
-            return self.register(task_of(body, name=name, policy=_policy(policy), bind=bind))
+            made = task_of(body, name=name, options=policy, bind=bind, base=base)
+            return self.register(made)
 
         return register if function is None else register(function)
 
@@ -553,12 +558,22 @@ def task(function: Callable[P, R], /) -> FunctionTask[P, R]: ...
 
 @overload
 def task(
-    *, bind: Literal[False] = False, name: str | None = None, **policy: Any
+    *,
+    bind: Literal[False] = False,
+    name: str | None = None,
+    base: TaskBase | None = None,
+    **policy: Any,
 ) -> TaskDecorator: ...
 
 
 @overload
-def task(*, bind: Literal[True], name: str | None = None, **policy: Any) -> BoundTaskDecorator: ...
+def task(
+    *,
+    bind: Literal[True],
+    name: str | None = None,
+    base: TaskBase | None = None,
+    **policy: Any,
+) -> BoundTaskDecorator: ...
 
 
 def task(
@@ -566,6 +581,7 @@ def task(
     *,
     bind: bool = False,
     name: str | None = None,
+    base: TaskBase | None = None,
     **policy: Any,
 ) -> Any:
     """A task without an app: an app takes it in when it includes the module.
@@ -576,17 +592,9 @@ def task(
     """
 
     def make(body: Callable[..., Any]) -> FunctionTask[..., Any]:
-        return task_of(body, name=name, policy=_policy(policy), bind=bind)
+        return task_of(body, name=name, options=policy, bind=bind, base=base)
 
     return make if function is None else make(function)
-
-
-def _policy(options: dict[str, Any]) -> TaskPolicy:
-    unknown = [name for name in options if name not in TaskPolicy.__dataclass_fields__]
-    if unknown:
-        hint = nearest(unknown[0], TaskPolicy.__dataclass_fields__)
-        raise ConfigError(f"no task option {unknown[0]!r}{hint}")
-    return TaskPolicy(**options)
 
 
 def _import(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ from .clock import Clock
 from .envelope import Dependency, Envelope
 from .errors import JobCancelled, RetryJob, TaskmqError
 from .ids import new_id, offspring_id
+from .inputs import inject
 from .transport import Delivery
 
 if TYPE_CHECKING:
@@ -118,6 +119,16 @@ class TaskContext:
     def reclaims(self) -> int:
         """How often a worker was lost with this job before."""
         return self.delivery.reclaims
+
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments as they came: for hooks, which are not given them.
+        Decoded at each use, and not converted to what the task's annotations say. Raises
+        `DecodeError`, `PayloadUnavailable`."""
+        args, kwargs = self.app.arguments_of(self.envelope)
+        if not self.envelope.after:
+            return args, kwargs
+        return inject(self.delivery, self.envelope, self.app.codecs.decode, args, kwargs)
 
     @property
     def headers(self) -> Mapping[str, Any]:

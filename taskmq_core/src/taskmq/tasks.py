@@ -23,12 +23,9 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
-    Concatenate,
     Generic,
     ParamSpec,
-    Protocol,
     TypeVar,
-    overload,
 )
 
 from .call import Call, Options, When
@@ -47,13 +44,10 @@ if TYPE_CHECKING:
     from .states import JobState
 
 __all__ = [
-    "BoundTaskDecorator",
     "CoroutineTask",
     "FunctionTask",
     "Task",
-    "TaskDecorator",
     "task_name",
-    "task_of",
 ]
 
 P = ParamSpec("P")
@@ -65,6 +59,10 @@ HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "on_lost", "aft
 
 class Task(Generic[P, R]):
     """A task. Subclass it and write ``run``, or let ``@app.task`` make one from a function.
+
+    A subclass may also be the base of functions: ``@app.task(base=Reporting)``. Its hooks and its
+    policy become theirs, and a ``run`` that it has is around each of them: it calls
+    ``super().run(*args, **kwargs)``.
 
     One instance serves every job of its task in a process, from several threads at once: keep
     per-job state in local variables or in ``self.request``.
@@ -337,11 +335,14 @@ class FunctionTask(Task[P, R]):
         self.__wrapped__ = function
         # Shadow the cached properties: for a function they are known now.
         self.body = self.function = partial(function, self) if bind else function
+        if type(self).run not in (FunctionTask.run, CoroutineTask.run):
+            self.body = self.run  # that of a base class, which is around the function
         if bind and not list(inspect.signature(function).parameters):
             raise ConfigError(f"task {self.name!r}: bind=True wants a first parameter (self)")
 
     def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.body(*args, **kwargs)
+        result: R = self.function(*args, **kwargs)
+        return result
 
     @cached_property
     def is_async(self) -> bool:
@@ -349,7 +350,7 @@ class FunctionTask(Task[P, R]):
 
     @cached_property
     def converter(self) -> ArgumentConverter | None:
-        return argument_converter(self.__wrapped__, bound=self.body is not self.__wrapped__)
+        return argument_converter(self.__wrapped__, bound=self.function is not self.__wrapped__)
 
     @cached_property
     def result_type(self) -> Any | None:
@@ -366,45 +367,15 @@ class CoroutineTask(FunctionTask[P, R]):
     def __call__(  # type: ignore[override]  # R is the job's result
         self, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R]:
-        return self.run(*args, **kwargs)
-
-    def run(  # type: ignore[override]  # as above
-        self, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, R]:
         body: Callable[..., Any] = self.body
         coroutine: Coroutine[Any, Any, R] = body(*args, **kwargs)
         return coroutine
 
-
-class TaskDecorator(Protocol):
-    """What ``@task(...)`` with options makes of a function."""
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> CoroutineTask[P, R]: ...
-
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> FunctionTask[P, R]: ...
-
-
-class BoundTaskDecorator(Protocol):
-    """The same with ``bind=True``: the first parameter is the task."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /
-    ) -> CoroutineTask[P, R]: ...
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> FunctionTask[P, R]: ...
-
-
-def task_of(
-    function: Callable[..., Any], *, name: str | None, policy: TaskPolicy, bind: bool
-) -> FunctionTask[..., Any]:
-    """The task that a function becomes. Raises `ConfigError`."""
-    kind: type[FunctionTask[..., Any]]
-    kind = CoroutineTask if inspect.iscoroutinefunction(function) else FunctionTask
-    return kind(function, name=name, policy=policy, bind=bind)
+    def run(  # type: ignore[override]  # as above
+        self, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]:
+        coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        return coroutine
 
 
 def task_name(target: Callable[..., Any]) -> str:

@@ -9,6 +9,8 @@ import libcst as cst
 from taskmq_migrate.arguments import Arguments, is_literal
 from taskmq_migrate.pythonfile import PythonFile
 
+from .taskclasses import methods, task_classes
+
 __all__ = ["bound_parameter", "tasks_that_ask_for_retry", "uses_of_self"]
 
 
@@ -32,12 +34,15 @@ def _is_native(file: PythonFile, function: cst.FunctionDef, decorator: cst.CSTNo
 
 
 def uses_of_self(file: PythonFile) -> Iterator[tuple[cst.FunctionDef, cst.Attribute]]:
-    """Every attribute that bound tasks ask of themselves, such as ``self.retry``."""
+    """Every attribute that bound tasks, and methods of task classes, ask of themselves, such as
+    ``self.retry``."""
     bound = {
         id(parameter): function
         for function in file.nodes(cst.FunctionDef)
         if (parameter := bound_parameter(file, function)) is not None
     }
+    for each in task_classes(file):
+        bound |= {id(parameter): function for function, parameter in methods(each)}
     if not bound:
         return
     for node in file.nodes(cst.Attribute):

@@ -13,35 +13,16 @@ from taskmq_migrate.native.bodies import tasks_that_ask_for_retry
 from taskmq_migrate.native.priorities import priority_of
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.native.retrying import policy_of
+from taskmq_migrate.native.taskclasses import is_known_base
+from taskmq_migrate.native.taskoptions import DROPPED, NATIVE, RENAMED, SAME
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
 __all__ = ["RULE"]
 
-# What both have, and what only the engine has: a decorator that was converted already.
-SAME = frozenset({"name", "bind", "queue", "expires"})
-NATIVE = frozenset(
-    {"ack", "hard_timeout", "rate_scope", "retry", "store_result", "timeout", "max_deliveries"}
-)
-RENAMED = {"soft_time_limit": "timeout", "time_limit": "hard_timeout"}
-# What the engine does anyway, or has no use for.
-DROPPED = frozenset(
-    {
-        "acks_on_failure_or_timeout",
-        "lazy",
-        "reject_on_worker_lost",
-        "send_events",
-        "shared",
-        "store_errors_even_if_ignored",
-        "throws",
-        "track_started",
-        "trail",
-        "typing",
-    }
-)
 WHY_NOT = {
-    "base": "write a class derived from taskmq.Task, with run() and hooks, and app.register() it",
+    "base": "its class is not seen here: the engine wants one that is derived from taskmq.Task",
     "exchange": "there are no exchanges: queue= says where jobs go",
     "routing_key": "there are no routing keys: queue= says where jobs go",
     "pydantic": "annotate the parameters: arguments are converted to msgspec and pydantic types",
@@ -82,6 +63,14 @@ class TaskOptions(PythonRule):
                 '@app.task(bind=True, queue="mail", store_result=False, timeout=30)\n'
                 "def send(self, to): ...\n",
                 others={"shop/app.py": 'from celery import Celery\n\napp = Celery("shop")\n'},
+            ),
+            Example(
+                "orders.py",
+                before="from celery import shared_task\nfrom shop.base import Watched\n\n\n"
+                '@shared_task(base=Watched, name="pay")\ndef pay(order): ...\n',
+                after="from taskmq import task\nfrom shop.base import Watched\n\n\n"
+                '@task(base=Watched, name="pay")\ndef pay(order): ...\n',
+                others={"shop/base.py": "from celery import Task\n\n\nclass Watched(Task): ...\n"},
             ),
             Example(
                 "old.py",
@@ -147,7 +136,7 @@ class TaskOptions(PythonRule):
         imports: tuple[NewImport, ...] = ()
         found: list[Parts] = []
         for name, value in given.items():
-            if name in SAME or name in NATIVE:
+            if name in SAME or name in NATIVE or (name == "base" and is_known_base(file, value)):
                 found.append((f"{name}=", file.whole(value)))
             elif name in RENAMED:
                 found.append((f"{RENAMED[name]}=", file.whole(value)))
@@ -157,6 +146,7 @@ class TaskOptions(PythonRule):
                 found += self._special(file, name, value)
         policy = None
         if "retry" not in given:
+            _refuse_two_policies(file, given)
             policy = policy_of(file, given, asks_for_retry)
         if policy is not None:
             text, imports = file.import_as("taskmq.Retry", at)
@@ -180,13 +170,27 @@ class TaskOptions(PythonRule):
         raise Unclear(f"{name}: {why}")
 
 
+def _refuse_two_policies(file: PythonFile, given: dict[str, cst.BaseExpression]) -> None:
+    """A decorator's options of retries add to those of a base; a policy takes their place."""
+    base = given.get("base")
+    if base is None or not given.keys() & RETRY_OPTIONS:
+        return
+    own = frozenset[str]().union(
+        *(file.facts.members(each, file.path) for each in file.resolver.raw(base))
+    )
+    if own & RETRY_OPTIONS:
+        raise Unclear("the base has options of retries too: write one retry=Retry(…)")
+
+
 def _is_done(file: PythonFile, given: dict[str, cst.BaseExpression]) -> bool:
     """Whether the engine takes these options as they are."""
     if "priority" in given and len(priority_of(file, given["priority"])) > 1:
         return False
     if "rate_limit" in given and "rate_scope" not in given:
         return False
-    return given.keys() <= SAME | NATIVE | {"priority", "rate_limit"}
+    if "base" in given and not is_known_base(file, given["base"]):
+        return False
+    return given.keys() <= SAME | NATIVE | {"base", "priority", "rate_limit"}
 
 
 RULE = TaskOptions()

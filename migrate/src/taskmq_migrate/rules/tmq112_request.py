@@ -8,6 +8,7 @@ import libcst as cst
 
 from taskmq_migrate.model import Example, Page, Site, Target
 from taskmq_migrate.native.bodies import uses_of_self
+from taskmq_migrate.native.taskclasses import members_of
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
@@ -35,7 +36,9 @@ NATIVE = frozenset(
         "worker",
     }
 )
-OF_TASK = frozenset({"app", "delay", "name", "request", "retry", "run"})
+OF_TASK = frozenset(
+    {"__class__", "__name__", "app", "delay", "name", "queue", "request", "retry", "run", "submit"}
+)
 CURRENT = ("celery.current_task", "celery._state.current_task")
 WHY_NOT = {
     "update_state": "a job has no states of a program's own: log, or store progress where it is "
@@ -89,9 +92,9 @@ class Request(PythonRule):
     )
 
     def sites(self, file: PythonFile) -> Iterator[Site]:
-        for _, node in uses_of_self(file):
+        for function, node in uses_of_self(file):
             name = node.attr.value
-            if name not in OF_TASK:
+            if name not in OF_TASK and name not in members_of(file, function):
                 why = WHY_NOT.get(name, "a task of the engine has no such attribute")
                 yield file.mark_at(node, f"{name}: {why}")
             elif name == "request":
