@@ -215,3 +215,32 @@ def test_a_step_that_cannot_start_ends_the_worker(program: Any) -> None:
     worker = program.worker("-P", "solo")
     worker.wait_for(r"Unrecoverable error: OSError\('no port'\)")
     assert worker.process.wait(timeout=20) == 1
+
+
+def test_two_blueprints_in_one_graph() -> None:
+    (outer, _), (inner, _) = blueprint(First, Behind), blueprint(Second)
+    outer.connect_with(inner)
+    assert {First, Second, Behind} <= set(outer.graph)
+    assert Second in outer.graph[Behind]
+
+
+def test_a_drawing_marks_the_last_step_and_those_on_condition() -> None:
+    draw = bootsteps.StepFormatter()
+    labels = [draw.label(step) for step in (First, Behind)]
+    assert labels == ["First", f"{draw.blueprint_prefix}Behind"]
+    assert 'arrowhead="none"' in draw.edge(Behind, First)
+    assert 'arrowhead="none"' not in draw.edge(First, Second)
+
+
+def test_a_restart_can_be_told_to_raise() -> None:
+    class Failing(Noting):
+        def stop(self, parent: Any) -> None:
+            raise OSError("stuck")
+
+    made, parent = blueprint(Failing)
+    made.start(parent)
+    made.restart(parent)
+    with pytest.raises(OSError, match="stuck"):
+        made.restart(parent, propagate=True)
+    made.shutdown_complete.set()
+    made.join(timeout=1)

@@ -13,13 +13,14 @@ stops them the other way round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from graphlib import CycleError, TopologicalSorter
+from contextlib import suppress
 from threading import Event
 from typing import Any, ClassVar
 
 from kombu.common import ignore_errors
 from kombu.utils.imports import symbol_by_name
 
+from celery.utils.graph import CycleError, DependencyGraph, GraphFormatter
 from celery.utils.imports import qualname
 from celery.utils.log import get_logger
 
@@ -29,6 +30,10 @@ logger = get_logger(__name__)
 debug = logger.debug
 
 RUN, CLOSE, TERMINATE = 1, 2, 3
+
+IGNORE_ERRORS: tuple[type[BaseException], ...] = ()
+"""What may end the wait of `Blueprint.join` without a word: programs with threads of their own
+kind add what kills one."""
 
 
 class StepType(type):
@@ -147,15 +152,17 @@ class ConsumerStep(StartStopStep):
         self.consumers = self.get_consumers(channel)
         for consumer in self.consumers or ():
             consumer.consume()
-        c.drain()
+        drain = getattr(c, "drain", None)  # a program may drain its connection by itself
+        if drain is not None:
+            drain()
 
     def stop(self, c: Any) -> None:
-        self._close(c, cancel=True)
+        self._close(c)
 
     def shutdown(self, c: Any) -> None:
         self._close(c, cancel=False)
 
-    def _close(self, c: Any, *, cancel: bool) -> None:
+    def _close(self, c: Any, cancel: bool = True) -> None:
         channels = {}
         for consumer in self.consumers or ():
             if cancel:
@@ -167,11 +174,40 @@ class ConsumerStep(StartStopStep):
         self.consumers = None
 
 
+class StepFormatter(GraphFormatter):
+    """How the steps of a blueprint are drawn: marked are the last one, to which all lead, and
+    those that take part only on some condition."""
+
+    blueprint_prefix = "=> "
+    conditional_prefix = "? "
+    blueprint_scheme: ClassVar[dict[str, Any]] = {"shape": "parallelogram", "color": "slategray4"}
+    to_last_scheme: ClassVar[dict[str, Any]] = {"arrowhead": "none", "color": "darkseagreen3"}
+
+    def label(self, step: Any) -> str | None:
+        if not step:
+            return None
+        return self._get_prefix(step) + str(step.name).rpartition(".")[2]
+
+    def _get_prefix(self, step: Any) -> str:
+        if step.last:
+            return self.blueprint_prefix
+        return self.conditional_prefix if step.conditional else ""
+
+    def node(self, obj: Any, **attrs: Any) -> Any:
+        return self.draw_node(obj, self.blueprint_scheme if obj.last else self.node_scheme, attrs)
+
+    def edge(self, a: Any, b: Any, **attrs: Any) -> Any:
+        look = self.to_last_scheme if a.last else {}
+        return self.draw_edge(a, b, self.edge_scheme, {**attrs, **look})
+
+
 class Blueprint:
     """The steps of one thing, such as a worker, and its life.
 
     Raises ``ValueError`` (from `apply`) for steps that require each other.
     """
+
+    GraphFormatter = StepFormatter
 
     name: Any = None
     state: int | None = None
@@ -201,42 +237,60 @@ class Blueprint:
         self.shutdown_complete = Event()
         self.steps: dict[str, Any] = {}
         self.order: list[Any] = []
+        self.graph = DependencyGraph()
 
     # -- making ------------------------------------------------------------------------------
 
+    def load_step(self, step: Any) -> tuple[str, Any]:
+        """A step, given as a class or its path: its name, and the class. Raises
+        ``ImportError``."""
+        cls = symbol_by_name(step)
+        return cls.name, cls
+
     def claim_steps(self) -> dict[str, Any]:
-        """The step classes by name, with those that they require."""
-        found: dict[str, Any] = {}
-        waiting = list(self.types)
-        while waiting:
-            cls = symbol_by_name(waiting.pop())
-            if cls.name not in found:
-                found[cls.name] = cls
-                waiting.extend(cls.requires)
-        return found
+        """The classes of its own steps, by name."""
+        return dict(map(self.load_step, self.types))
 
     def apply(self, parent: Any, **kwargs: Any) -> Blueprint:
         """Make the steps, in order; those that take part are then in ``parent.steps``."""
-        for cls in self._sorted(self.claim_steps()):
-            step = cls(parent, **kwargs)
-            self.steps[step.name] = step
-            self.order.append(step)
+        self.steps = self.claim_steps()
+        self.order = [cls(parent, **kwargs) for cls in self._finalize_steps(self.steps)]
+        self.steps = {step.name: step for step in self.order}
         for step in self.order:
             step.include(parent)
         return self
 
-    def _sorted(self, classes: dict[str, Any]) -> list[Any]:
-        graph: dict[str, set[str]] = {}
-        for name, cls in classes.items():
-            graph[name] = {symbol_by_name(one).name for one in cls.requires}
+    def connect_with(self, other: Blueprint) -> None:
+        """Take the steps of another blueprint into `graph`, all before the last one of this: a
+        worker has its receiving side in it. Both have been applied."""
+        self.graph.connect(other.graph)
+        if self.order and other.order:
+            self.graph.add_edge(type(self.order[-1]), type(other.order[-1]))
+
+    def _find_last(self) -> Any:
+        """The step that comes behind all; ``None`` if there is none."""
+        return next((step for step in self.steps.values() if step.last), None)
+
+    def _finalize_steps(self, steps: dict[str, Any]) -> list[Any]:
+        """The classes, each behind those that it requires, which are added to ``steps``;
+        `graph` is made of them. Raises ``ImportError`` for one that is not there."""
+        waiting = list(steps.values())
+        while waiting:
+            for name, cls in map(self.load_step, waiting.pop().requires):
+                if name not in steps:
+                    steps[name] = cls
+                    waiting.append(cls)
+        pairs = []
+        for _, cls in sorted(steps.items()):
+            required = dict(map(self.load_step, cls.requires))
             if cls.last:
-                graph[name] |= {other for other, one in classes.items() if not one.last}
-        sorter = TopologicalSorter({name: sorted(graph[name]) for name in sorted(graph)})
+                required.update({name: one for name, one in steps.items() if not one.last})
+            pairs.append((cls, [one for _, one in sorted(required.items())]))
+        self.graph = DependencyGraph(pairs, formatter=self.GraphFormatter(root=self._find_last()))
         try:
-            return [classes[name] for name in sorter.static_order()]
+            return self.graph.topsort()
         except CycleError as error:
-            circle = " -> ".join(map(str, error.args[1]))
-            raise ValueError(f"steps of {self.name} require each other: {circle}") from None
+            raise ValueError(f"steps of {self.name} require each other: {error}") from None
 
     # -- its life ----------------------------------------------------------------------------
 
@@ -264,8 +318,15 @@ class Blueprint:
             self.on_close()
         self.send_all(parent, "close", "closing", reverse=False)
 
-    def restart(self, parent: Any, method: str = "stop", description: str = "restarting") -> None:
-        self.send_all(parent, method, description, propagate=False)
+    def restart(
+        self,
+        parent: Any,
+        method: str = "stop",
+        description: str = "restarting",
+        propagate: bool = False,
+    ) -> None:
+        """Stop the steps, the last one first, so that they can be started again."""
+        self.send_all(parent, method, description, propagate=propagate)
 
     def send_all(
         self,
@@ -276,8 +337,11 @@ class Blueprint:
         propagate: bool = True,
         args: Any = (),
     ) -> None:
-        """Call a method of every step that has it, the last one first."""
-        started = parent.steps[: self.started] if method != "close" else list(parent.steps)
+        """Call a method of every step that has it, the last one first. Where the start was
+        interrupted, steps that were not started are closed, and nothing else."""
+        started = list(parent.steps)
+        if self.started and method != "close":
+            started = started[: self.started]
         for step in reversed(started) if reverse else started:
             call = getattr(step, method, None)
             if call is None:
@@ -306,7 +370,9 @@ class Blueprint:
         self.shutdown_complete.set()
 
     def join(self, timeout: float | None = None) -> None:
-        self.shutdown_complete.wait(timeout)
+        """Wait until it has stopped, for so many seconds at most."""
+        with suppress(*IGNORE_ERRORS):
+            self.shutdown_complete.wait(timeout=timeout)
 
     @property
     def alias(self) -> str:

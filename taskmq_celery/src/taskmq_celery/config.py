@@ -152,7 +152,6 @@ NOT_USED: Mapping[str, str] = {
     "task_soft_time_limit": _CHILD,
     "task_time_limit": _CHILD,
     "worker_agent": "there are no agents",
-    "worker_autoscaler": _POOL,
     "worker_consumer": "the engine takes the jobs",
     "worker_direct": "a queue for each worker is not supported yet",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
@@ -169,7 +168,6 @@ NOT_USED: Mapping[str, str] = {
     "worker_pool_start_method": _POOL,
     "worker_prefetch_multiplier": _PREFETCH,
     "worker_proc_alive_timeout": _POOL,
-    "worker_state_db": "revoked jobs are remembered by the store",
     "worker_timer": _POOL,
     "worker_timer_precision": _POOL,
 }

@@ -85,6 +85,12 @@ class Inspection:
         """How many tasks run, and how many have run since it was started."""
         return len(self._worker.running()), self._worker.processed()
 
+    def waiting(self) -> int:
+        """How many jobs in its queues could run if there was a slot for them."""
+        with translated():
+            found = self._engine.transport.stats(list(self._worker.queues))
+        return sum(each.ready for each in found)
+
     def grow(self, slots: int) -> None:
         """Have more slots, or (below 0) less. Raises ``ValueError`` with the reason why not."""
         try:

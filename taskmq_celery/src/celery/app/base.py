@@ -77,6 +77,9 @@ class Celery(Configured, Connected, Subscriptable):
     registry_cls: Any = TaskRegistry
     task_cls: Any = "celery.app.task:Task"
 
+    use_fast_trace_task = False
+    """Whether `Request.execute_using_pool` takes the app of the process, not of the message."""
+
     builtin_fixups: frozenset[str] = frozenset({DJANGO_FIXUP})
 
     def __init__(  # Celery's signature

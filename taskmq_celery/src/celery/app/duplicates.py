@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ("Latest", "successful_requests")
+__all__ = ("SUCCESSFUL_MAX", "Latest", "successful_requests")
+
+SUCCESSFUL_MAX = 1_000
 
 
 class Latest:
     """The last so many that were added. Cheap: every task passes."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._items: dict[Any, None] = {}
 
     def add(self, item: Any) -> None:
         """Add one; the oldest goes where there is no room."""
         items = self._items
         items[item] = None
-        if len(items) > self._size:
+        if len(items) > self.limit:
             del items[next(iter(items))]
 
     def discard(self, item: Any) -> None:
@@ -40,5 +42,5 @@ class Latest:
         return len(self._items)
 
 
-successful_requests = Latest(1_000)
+successful_requests = Latest(SUCCESSFUL_MAX)
 """Ids of tasks that have returned in this worker."""

@@ -180,6 +180,12 @@ class Settings(MutableMapping[str, Any]):
         self._changes.clear()
         self.touch()
 
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Set a value where none was set, whatever the setting's own default is; the value."""
+        if not self.value_set_for(key):
+            self[key] = default
+        return self[key]
+
     def touch(self, name: str | None = None) -> None:
         """Say that a setting changed, or any, so that what was built from it is built anew."""
         vars(self)["revision"] += 1

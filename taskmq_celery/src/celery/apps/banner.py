@@ -79,7 +79,7 @@ def _app(app: Any) -> str:
 
 def _concurrency(worker: Any) -> str:
     pool = worker.pool_cls
-    autoscale = worker.options.get("autoscale")
+    autoscale = worker.autoscale
     shown = "{{min={1}, max={0}}}".format(*autoscale) if autoscale else worker.concurrency
     name = pool.name or pool.__module__.rpartition(".")[2]
     return f"{shown} ({name}{', as threads' if pool.instead else ''})"

@@ -180,7 +180,6 @@ NO_MEANING = {
     "max_tasks_per_child": "there are no child processes to replace",
     "pool_start_method": "children are always forked",
     "soft_time_limit": LIMIT_OPTION,
-    "statedb": "revoked tasks are kept in the store",
     "time_limit": LIMIT_OPTION,
 }
 """What this version accepts for the sake of existing command lines."""

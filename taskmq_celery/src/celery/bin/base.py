@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
+from inspect import Parameter, signature
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -56,7 +57,9 @@ __all__ = [
     "asking_workers",
     "handle_preload_options",
     "handle_remote_command_error",
+    "handles_preload_options",
     "option",
+    "with_preload_options",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -150,17 +153,52 @@ def asking_workers(command_name: str) -> Iterator[None]:
 
 
 def handle_preload_options(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets a command take the options that an app adds to every one (``user_options``)."""
+    """Lets a command take the options that an app adds to every one (``user_options``).
+
+    They are sent with the signal ``user_preload_options``; the command is given those that it has
+    parameters for. ``f`` is called with the context first.
+    """
+    if handles_preload_options(f):
+        return f
 
     def caller(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        app = ctx.obj.app
-        names = [option.name for option in app.user_options.get("preload", ())]
-        given = {name: kwargs.pop(name) for name in names if name in kwargs}
-        if given:
-            user_preload_options.send(sender=f, app=app, options=given)
-        return f(ctx, *args, **kwargs)
+        return f(ctx, *args, **_preloaded(f, ctx.obj.app, kwargs))
 
-    return update_wrapper(caller, f)
+    return _marked(caller, f)
+
+
+def with_preload_options(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for the callback of a command that knows nothing of it, such as a plugin's."""
+
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        app = click.get_current_context().obj.app
+        return callback(*args, **_preloaded(callback, app, kwargs))
+
+    return _marked(caller, callback)
+
+
+def handles_preload_options(f: Any) -> bool:
+    """Whether a command or its callback takes the options that an app adds to every one."""
+    return getattr(f, "_handles_preload_options", False)
+
+
+def _marked(caller: Callable[..., Any], f: Callable[..., Any]) -> Callable[..., Any]:
+    update_wrapper(caller, f)
+    caller._handles_preload_options = True  # type: ignore[attr-defined]  # found by its copies too
+    return caller
+
+
+def _preloaded(f: Callable[..., Any], app: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Send the signal; ``given`` without what ``f`` has no parameter for."""
+    names = [option.name for option in app.user_options.get("preload", ())]
+    preload = {name: given[name] for name in names if name in given}
+    if not preload:
+        return given
+    user_preload_options.send(sender=f, app=app, options=preload)
+    known = signature(f).parameters
+    if any(one.kind is Parameter.VAR_KEYWORD for one in known.values()):
+        return given
+    return {name: value for name, value in given.items() if name in known or name not in preload}
 
 
 def option(*names: str, group: str, **settings: Any) -> Callable[[F], F]:

@@ -19,7 +19,14 @@ from celery import VERSION_BANNER
 from celery.app.base import Celery
 from celery.app.lookup import find_app
 from celery.bin.amqp import amqp
-from celery.bin.base import CeleryCommand, CLIContext, handle_preload_options, option
+from celery.bin.base import (
+    CeleryCommand,
+    CLIContext,
+    handle_preload_options,
+    handles_preload_options,
+    option,
+    with_preload_options,
+)
 from celery.bin.beat import beat
 from celery.bin.call import call
 from celery.bin.control import control, inspect, status
@@ -64,6 +71,8 @@ class CeleryGroup(DYMGroup):  # type: ignore[misc]  # click-didyoumean carries n
                 )
                 click.echo(text, err=True)
             raise
+        except click.ClickException:
+            raise  # it says what is wrong
         except LockFailed as error:
             raise CeleryCommandException(
                 f"cannot create the pid file: {error}", EX_CANTCREAT
@@ -142,7 +151,7 @@ def celery(ctx: click.Context, /, app: str | None, **options: Any) -> None:
     for name, variable in ENVIRONMENT.items():
         if options[name]:
             # The app reads these itself, and so do the processes that it starts.
-            os.environ[variable] = str(options[name])
+            os.environ[variable] = "true" if options[name] is True else str(options[name])
     _check("configuration module", options["config"], import_from_cwd)
     _check("loader", options["loader"], get_loader_cls)
     loaded = _load(app, ctx) if app is not None else None
@@ -228,10 +237,12 @@ def _check(what: str, name: str | None, load: Callable[[str], Any]) -> None:
 def _add_user_options(app: Any) -> None:
     """Options that an app adds: ``app.user_options["worker"]``, and ``"preload"`` for all."""
     extra = {name: list(app.user_options.get(name, ())) for name in ("beat", "worker")}
+    preload = list(app.user_options.get("preload", ()))
     for name, command in celery.commands.items():
-        if isinstance(command, CeleryCommand):
-            wanted = [*app.user_options.get("preload", ()), *extra.get(name, ())]
-            command.params.extend(one for one in wanted if one not in command.params)
+        wanted = [*preload, *extra.get(name, ())]
+        command.params.extend(one for one in wanted if one not in command.params)
+        if preload and command.callback and not handles_preload_options(command.callback):
+            command.callback = with_preload_options(command.callback)  # a plugin's
 
 
 @celery.command(cls=CeleryCommand)  # type: ignore[untyped-decorator]  # the group has no types

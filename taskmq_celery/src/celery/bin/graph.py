@@ -36,7 +36,7 @@ def bootsteps(ctx: click.Context) -> None:
     ):
         drawing.update(
             (_short(step), [_short(symbol_by_name(one)) for one in step.requires])
-            for step in blueprint.claim_steps().values()
+            for step in blueprint._finalize_steps(blueprint.claim_steps())
         )
     drawing.to_dot(sys.stdout, GraphFormatter())
 

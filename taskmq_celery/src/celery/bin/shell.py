@@ -49,9 +49,7 @@ SHELLS: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@click.command(
-    cls=CeleryCommand, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
+@click.command(cls=CeleryCommand, context_settings={"allow_extra_args": True})
 @option("-I", "--ipython", "kind", group=GROUP, flag_value="ipython", help="IPython, or an error.")
 @option("-B", "--bpython", "kind", group=GROUP, flag_value="bpython", help="bpython, or an error.")
 @option("--python", "kind", group=GROUP, flag_value="python", help="Python's own.")

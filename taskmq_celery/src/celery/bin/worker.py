@@ -30,7 +30,7 @@ class WorkersPool(Choice):
     name = "pool"
 
     def __init__(self) -> None:
-        super().__init__((*concurrency.get_available_pool_names(), "custom"))
+        super().__init__(concurrency.get_available_pool_names())
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, type):
@@ -56,6 +56,14 @@ class Hostname(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
+def _concurrency_value(ctx: click.Context, param: click.Parameter | None, value: Any) -> Any:
+    """The number of slots that a command line asks for, or ``auto``; the setting, where it asks
+    for none or 0. Raises ``BadParameter``."""
+    text = str(value or "").strip()
+    wanted = CONCURRENCY.convert(text, param, ctx) if text else 0
+    return wanted or ctx.obj.app.conf.worker_concurrency
+
+
 WORKER, POOL, QUEUES = "Worker Options", "Pool Options", "Queue Options"
 FEATURES, BEAT = "Features", "Embedded Beat Options"
 UNUSED = "Accepted; has no meaning in this version."
@@ -69,7 +77,7 @@ UNUSED = "Accepted; has no meaning in this version."
     help="Name of the worker, such as w1@%h: %h is the host, %n the name, %d the domain.",
 )
 @option("-D", "--detach", group=WORKER, is_flag=True, help="Go on in the background.")
-@option("-S", "--statedb", group=WORKER, type=click.Path(), help=UNUSED)
+@option("-S", "--statedb", group=WORKER, type=click.Path(), help="Keep what is revoked there.")
 @option(
     *("-l", "--loglevel"),
     group=WORKER,
@@ -91,7 +99,7 @@ UNUSED = "Accepted; has no meaning in this version."
 @option(
     *("-c", "--concurrency"),
     group=POOL,
-    type=CONCURRENCY,
+    callback=_concurrency_value,
     metavar="<concurrency>",
     help="How many tasks run at once: one for each CPU; 'auto' heeds a container's quota.",
 )

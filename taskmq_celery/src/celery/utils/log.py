@@ -187,11 +187,11 @@ class LoggingProxy:
     def write(self, data: str | bytes) -> int:
         """Log ``data`` unless it is empty; how much of it was logged. A handler of an operating
         system signal must not log: what it prints goes to the real standard error."""
-        if self.closed or getattr(self._thread, "recurse_protection", False):
+        if getattr(self._thread, "recurse_protection", False):
             return 0
         text = data.decode(errors="replace") if isinstance(data, bytes) else data
         line = text.rstrip("\n")
-        if not line:
+        if not line or (self.closed and not _signals.handling):
             return 0
         self._thread.recurse_protection = True
         try:

@@ -40,7 +40,16 @@ class Beat(bootsteps.StartStopStep):
 
 
 class StateDB(bootsteps.Step):
-    """Stands for the file of revoked tasks; they are kept in the store."""
+    """``worker.persistence``: the file (``--statedb``) with what this worker was told to be
+    revoked, stamps left out. The store knows it of all tasks that are in it; the file, also of
+    those that are yet to come."""
+
+    def __init__(self, w: Any, **kwargs: Any) -> None:
+        super().__init__(w, **kwargs)
+        self.enabled = bool(w.state_db)
+
+    def create(self, w: Any) -> Any:
+        w.persistence = w.state.Persistent(w.state, w.state_db, w.app.clock)
 
 
 class Consumer(bootsteps.StartStopStep):

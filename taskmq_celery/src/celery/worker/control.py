@@ -29,6 +29,7 @@ from taskmq_celery import results
 from taskmq_celery.revoking import revoke_stamped, revoked_ids
 
 from . import state as worker_state
+from .request import Request
 from .strategy import request_of
 
 __all__ = (
@@ -77,7 +78,7 @@ logger = get_logger(__name__)
 DEFAULT_TIMEOUT = 1.0
 TIMER_PRIORITY = 6
 """What Celery's workers say of every task that waits for its time."""
-TASK_INFO = ("exchange", "routing_key", "rate_limit")
+DEFAULT_TASK_INFO_ITEMS: Sequence[str] = ("exchange", "routing_key", "rate_limit")
 
 NO_EVENTS = "events are unavailable: the broker of this worker carries none"
 
@@ -163,26 +164,33 @@ def inspect_command(**kwargs: Any) -> Callable[[F], F]:
 @inspect_command(alias="dump_active")
 def active(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
     """The tasks that run."""
-    return [_active_info(state, each, safe) for each in _inspection(state).active()]
+    own = [each.info(safe=safe) for each in list(worker_state.active_requests)]
+    return own + [_active_info(state, each, safe) for each in _inspection(state).active()]
 
 
 @inspect_command(alias="dump_reserved")
 def reserved(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
     """The tasks that the worker holds and has not started."""
-    return [_info(state, job, safe) for job in _inspection(state).reserved()]
+    waiting = set(worker_state.reserved_requests) - set(worker_state.active_requests)
+    own = [each.info(safe=safe) for each in waiting]
+    return own + [_info(state, job, safe) for job in _inspection(state).reserved()]
 
 
 @inspect_command(alias="dump_schedule")
 def scheduled(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
     """The tasks in the queues of the worker that wait for their time."""
-    return [
-        {
-            "eta": _iso(job.eta),
-            "priority": TIMER_PRIORITY,
-            "request": _info(state, job, safe),
-        }
-        for job in _inspection(state).scheduled()
-    ]
+    timed = [(each.eta, each.info(safe=safe)) for each in _in_timer(state.consumer)]
+    timed += [(job.eta, _info(state, job, safe)) for job in _inspection(state).scheduled()]
+    return [{"eta": _iso(eta), "priority": TIMER_PRIORITY, "request": told} for eta, told in timed]
+
+
+def _in_timer(consumer: Any) -> list[Any]:
+    """Requests that wait for their time in a timer: a program's own have put them there."""
+    timer = vars(consumer).get("timer")
+    if timer is None:
+        return []
+    arguments = [each.entry.args for each in timer.queue]
+    return [args[0] for args in arguments if args and isinstance(args[0], Request)]
 
 
 @inspect_command(variadic="ids", signature="[id1 [id2 [... [idN]]]]")
@@ -190,11 +198,17 @@ def query_task(state: Any, ids: Any, **_: Any) -> dict[str, tuple[str, dict[str,
     """What the worker knows of these tasks."""
     wanted = list(maybe_list(ids) or ())
     inspection = _inspection(state)
+    own = [
+        *(("scheduled", each) for each in list(worker_state.scheduled_requests)),
+        *(("reserved", each) for each in list(worker_state.reserved_requests)),
+        *(("active", each) for each in list(worker_state.active_requests)),
+    ]
     found = {job.id: ("scheduled", _info(state, job)) for job in inspection.scheduled_among(wanted)}
     found.update({job.id: ("reserved", _info(state, job)) for job in inspection.reserved()})
     found.update(
         {each.job.id: ("active", _active_info(state, each)) for each in inspection.active()}
     )
+    found.update({each.id: (where, each.info()) for where, each in own})
     return {task_id: found[task_id] for task_id in wanted if task_id in found}
 
 
@@ -212,7 +226,8 @@ def registered(
 ) -> list[str]:
     """Names of the tasks that the worker knows, with these attributes of each."""
     tasks = state.app.tasks
-    shown = list(taskinfoitems or TASK_INFO)
+    wanted = taskinfoitems or DEFAULT_TASK_INFO_ITEMS
+    shown = [item for item in wanted if not item.startswith("_")]  # what is private stays so
 
     def described(name: str) -> str:
         values = {item: getattr(tasks[name], item, None) for item in shown}
@@ -222,8 +237,21 @@ def registered(
     return [described(name) for name in sorted(tasks) if builtins or not name.startswith("celery.")]
 
 
+class _Nothing:
+    """What is to be seen in a worker that does not run, or is no engine's: nothing."""
+
+    def active(self) -> list[Any]:
+        return []
+
+    reserved = scheduled = active
+
+    def scheduled_among(self, ids: Sequence[str]) -> list[Any]:
+        return []
+
+
 def _inspection(state: Any) -> Any:
-    return state.consumer.controller.inspection
+    controller = state.consumer.controller
+    return controller.inspection if getattr(controller, "runs", False) else _Nothing()
 
 
 def _info(state: Any, job: Any, safe: bool | None = False) -> dict[str, Any]:
@@ -242,10 +270,12 @@ def _request(state: Any, job: Any) -> Any:
     return request_of(state.app, state.consumer.hostname, job, state.app.tasks.get(job.name))
 
 
-def _iso(at: float | None) -> str | None:
-    """Epoch seconds as ISO 8601, in UTC."""
+def _iso(at: Any) -> str | None:
+    """Epoch seconds, or an instant, as ISO 8601; seconds in UTC."""
     if at is None:
         return None
+    if isinstance(at, datetime.datetime):
+        return at.isoformat()
     return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).isoformat()
 
 
@@ -298,7 +328,11 @@ def clock(state: Any, **_: Any) -> dict[str, Any]:
 @inspect_command()
 def active_queues(state: Any, **_: Any) -> list[dict[str, Any]]:
     """The queues that the worker takes jobs from."""
-    queues = state.consumer.controller.consumed.values()
+    if hasattr(state.consumer, "task_consumer"):  # one that a program made
+        consumer = state.consumer.task_consumer
+        queues = consumer.queues if consumer else []
+    else:
+        queues = state.consumer.controller.consumed.values()
     return [dict(queue.as_dict(recurse=True)) for queue in queues]
 
 
@@ -307,8 +341,8 @@ def hello(state: Any, from_node: str, revoked: Any = None, **_: Any) -> dict[str
     """Take over what another worker knows to be revoked, and tell what this one does."""
     if from_node == state.hostname:
         return None
-    for task_id in revoked or ():
-        worker_state.revoked.add(task_id)
+    worker_state.merge_revoked(revoked)
+    worker_state.revoked.purge()
     return {"revoked": list(worker_state.revoked), "clock": state.app.clock.forward()}
 
 
@@ -349,7 +383,18 @@ def revoke(
         worker_state.revoked.add(each)
     results.revoke(state.app, list(ids), terminate=terminate)
     results.tell_of_unknown(state.app, list(ids))
-    return ok(f"tasks {ids} flagged as revoked")
+    told = f"tasks {ids} flagged as revoked"
+    return ok(f"terminate: {_ended(state, ids, signal)}; {told}" if terminate else told)
+
+
+def _ended(state: Any, ids: set[Any], signal: Any) -> str:
+    """End the requests that a program runs by itself; which of all these run here, as text."""
+    own = [worker_state.requests[each] for each in ids if each in worker_state.requests]
+    for request in own:
+        request.terminate(state.consumer.pool, signal=signal)
+    known = {each.id for each in own}
+    known |= ids & {each.job.id for each in _inspection(state).active()}
+    return ", ".join(sorted(known)) or "tasks unknown"
 
 
 @control_command(variadic="headers", signature="[key1=value1 [key2=value2 [... [keyN=valueN]]]]")
@@ -452,18 +497,20 @@ def heartbeat(state: Any, **_: Any) -> None:
 @control_command(args=[("n", int)], signature="[N=1]")
 def pool_grow(state: Any, n: int = 1, **_: Any) -> dict[str, Any]:
     """Run so many tasks more at once."""
-    return _resize(state, n, "pool will grow")
+    return _resized(state, lambda: state.consumer.pool.grow(n), "pool will grow")
 
 
 @control_command(args=[("n", int)], signature="[N=1]")
 def pool_shrink(state: Any, n: int = 1, **_: Any) -> dict[str, Any]:
     """Run so many tasks less at once."""
-    return _resize(state, -n, "pool will shrink")
+    return _resized(state, lambda: state.consumer.pool.shrink(n), "pool will shrink")
 
 
-def _resize(state: Any, slots: int, answer: str) -> dict[str, Any]:
+def _resized(state: Any, resize: Callable[[], Any], answer: str) -> dict[str, Any]:
+    if state.consumer.controller.autoscaler:
+        return nok("the pool follows the load: set its bounds with `autoscale`")
     try:
-        state.consumer.controller.resize(slots)
+        resize()
     except ValueError as error:
         return nok(str(error))
     return ok(answer)
@@ -478,7 +525,13 @@ def pool_restart(state: Any, **_: Any) -> dict[str, Any]:
 @control_command(args=[("max", int), ("min", int)], signature="[max [min]]")
 def autoscale(state: Any, max: int | None = None, min: int | None = None) -> dict[str, Any]:
     """Let the pool have between ``min`` and ``max`` processes."""
-    return nok("autoscale is an option of the worker (--autoscale): it cannot change while it runs")
+    autoscaler = state.consumer.controller.autoscaler
+    if not autoscaler:
+        return nok("this worker does not follow the load: start it with --autoscale")
+    most, least = autoscaler.update(
+        None if max is None else int(max), None if min is None else int(min)
+    )
+    return ok(f"autoscale now max={most} min={least}")
 
 
 @control_command()

@@ -14,7 +14,7 @@ from celery.utils.log import get_logger
 from . import state
 from .control import Panel
 
-__all__ = ("Pidbox",)
+__all__ = ("Pidbox", "gPidbox")
 
 logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
@@ -163,6 +163,10 @@ class Pidbox:
                     **body["reply_to"],
                     ticket=body.get("ticket"),
                 )
+
+
+gPidbox = Pidbox  # noqa: N816  # Celery's name
+"""Celery has another one where a pool has green threads: this one has a thread in any pool."""
 
 
 class _StoppedError(Exception):

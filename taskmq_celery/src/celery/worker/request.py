@@ -40,6 +40,7 @@ from celery.utils.time import maybe_iso8601, maybe_make_aware
 from taskmq_celery.message import stamp_values
 
 from . import state
+from .pooled import PooledRequest
 
 __all__ = ("Request", "create_request_cls")
 
@@ -51,13 +52,18 @@ def noop(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-class Request:
+class Request(PooledRequest):
     """What ``task_received`` hands out. ``message`` has ``headers``, ``properties``,
     ``delivery_info`` and ``payload`` (args, kwargs, embed), like kombu's.
 
     Raises `InvalidTaskError` for instants that are none, `KeyError` where no task of that name is
     known and none is given.
     """
+
+    __slots__ = (
+        *("app", "connection_errors", "eta", "eventer", "expires"),
+        *("hostname", "message", "name", "parent_id", "root_id", "task", "type", "utc"),
+    )
 
     acknowledged = False
     time_start: float | None = None
@@ -342,6 +348,8 @@ class Request:
             self.acknowledge()
         self.send_event("task-started")
         debug("Task accepted: %s[%s] pid:%r", self.name, self.id, pid)
+        if self._terminate_on_ack is not None:
+            self.terminate(*self._terminate_on_ack)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """It has run for longer than its limit of ``timeout`` seconds.
@@ -400,6 +408,10 @@ class Request:
         if state.should_terminate:
             return None
         exc = _exception_of(exc_info)
+        if self._already_cancelled and isinstance(exc, (SystemExit, Terminated)):
+            return None  # by `cancel`: it is to run again
+        if self._already_revoked and isinstance(exc, SystemExit):
+            return None  # by `terminate`, which has told of it
         if isinstance(exc, MemoryError):
             raise MemoryError(f"Process got: {exc}")
         if isinstance(exc, Reject):
@@ -535,12 +547,15 @@ def create_request_cls(
     **options: Any,
 ) -> type[Request]:
     """A subclass of ``base`` for the messages of one task of one worker, which it need not be
-    told of any more. ``pool`` and further options are accepted: the engine has the pool."""
+    told of any more. ``pool`` is accepted, as are further options: it is given to
+    `Request.execute_using_pool`."""
     defaults = {"task": task, "hostname": hostname, "eventer": eventer, "app": app}
 
     class TaskRequest(base):  # type: ignore[valid-type,misc]  # made here
         def __init__(self, message: Any, **kwargs: Any) -> None:
             super().__init__(message, **{**defaults, **kwargs})
 
+    if "ref" in options:
+        TaskRequest._ref = staticmethod(options["ref"])
     TaskRequest.__name__ = base.__name__
     return TaskRequest

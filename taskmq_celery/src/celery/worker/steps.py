@@ -21,9 +21,12 @@ class WorkerBlueprint(Blueprint):
     """What a worker consists of."""
 
     name = "Worker"
-    default_steps = tuple(
-        f"celery.worker.components:{name}"
-        for name in ("Timer", "Hub", "Pool", "Beat", "StateDB", "Consumer")
+    default_steps = (
+        *(
+            f"celery.worker.components:{name}"
+            for name in ("Timer", "Hub", "Pool", "Beat", "StateDB", "Consumer")
+        ),
+        "celery.worker.autoscale:WorkerComponent",
     )
 
 

@@ -81,8 +81,11 @@ def announce(consumer: Any, jobs: Sequence[Any]) -> None:
         if task is None:
             _announce_unknown(consumer, job)
             continue
-        if signals.task_received.receivers:
-            signals.task_received.send(sender=consumer, request=_request(consumer, job, task))
+        if signals.task_received.receivers or consumer.on_task_message:
+            request = _request(consumer, job, task)
+            signals.task_received.send(sender=consumer, request=request)
+            for told in list(consumer.on_task_message):
+                told(request)
         if events.tells_of(task):
             events.tell("task-received", **_event_fields(job))
         if logger.isEnabledFor(logging.INFO):

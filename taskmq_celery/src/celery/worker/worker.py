@@ -65,6 +65,11 @@ class WorkController:
     exitcode: int | None = None
     state_name = "INIT"
     blueprint: Any = None
+    autoscaler: Any = None
+    """What changes the number of its slots, if anything does."""
+    state_db: str | None = None
+    persistence: Any = None
+    """The file `state_db`, with what it knows to be revoked."""
     consumed: Mapping[str, Any] = {}
     """The queues that it takes jobs from: kombu's, by name."""
 
@@ -121,6 +126,10 @@ class WorkController:
         pool: Any = None,
         pool_cls: Any = None,
         prefetch_multiplier: int | None = None,
+        autoscale: Any = None,
+        autoscaler_cls: Any = None,
+        statedb: str | None = None,
+        state_db: str | None = None,
         **kwargs: Any,
     ) -> None:
         """Fill in what was not given from the app's settings."""
@@ -131,6 +140,15 @@ class WorkController:
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
         wanted = either("worker_concurrency", concurrency)
         self.concurrency, self.sizing = sized(wanted, self.pool_cls)
+        self.max_concurrency, self.min_concurrency = self.concurrency, self.concurrency
+        self.autoscaler_cls = either("worker_autoscaler", autoscaler_cls)
+        # Only child processes can come and go.
+        self.autoscale = autoscale if self.pool_cls.engine_pool == "processes" else None
+        if self.autoscale:
+            most, least = map(int, self.autoscale)
+            self.max_concurrency, self.min_concurrency = most, max(1, least)
+            self.concurrency = self.min_concurrency
+        self.state_db = either("worker_state_db", statedb, state_db)
         self.prefetch_multiplier = prefetch_multiplier
 
     def setup_instance(
@@ -145,11 +163,25 @@ class WorkController:
         self.pidfile = pidfile
         self.setup_queues(str_to_list(queues or ()), str_to_list(exclude_queues or ()))
         self.setup_includes(str_to_list(include or ()))
-        self.pool = self.pool_cls(self.concurrency, app=self.app)
+        self.on_init_blueprint()
+        self.pool = self._made_pool()
         self.events = WorkerEvents(self)
         self.consumer = Consumer(self)
-        self.on_init_blueprint()
         self._steps = WorkerSteps(self, self.consumer, self.options)
+
+    def _made_pool(self) -> BasePool:
+        pool = self.pool_cls(
+            self.concurrency,
+            putlocks=bool(self.app.conf.worker_pool_putlocks),
+            app=self.app,
+            initargs=(self.app, self.hostname),
+        )
+        pool._resize = self.resize
+        pool._waiting = self._waiting
+        return pool
+
+    def _waiting(self) -> int:
+        return 0 if self._engine is None else self.inspection.waiting()
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
@@ -220,9 +252,8 @@ class WorkController:
         self._engine = EngineWorker(self.app, self._plan(), _Observer(self))
         self.on_start()
         self.state_name = "running"
-        if self.pool_cls.own_process:
-            signals.worker_process_init.send(sender=self.hostname)
         self.events.prepare()
+        self.pool.start()
         try:
             self._steps.start()
             if not self._stopping:  # a signal may have come before the engine was there
@@ -232,13 +263,27 @@ class WorkController:
             if self._beat is not None:
                 self._beat.stop()
             self._steps.stop(terminate=self._terminated)
+            self._stop_pool()
             self._stop_timer()
+            if self.persistence is not None:
+                self.persistence.save()
             self.events.stop()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
                     sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
                 )
             self.on_end()
+
+    def _stop_pool(self) -> None:
+        """What the program has given to it: the engine's own slots are empty by now."""
+        try:
+            self.pool.close()
+            if self._terminated:
+                self.pool.terminate()
+            else:
+                self.pool.stop()
+        except Exception:
+            logger.exception("The end of pool %s failed", type(self.pool).__name__)
 
     def resize(self, slots: int) -> None:
         """Run so many tasks more (or, below 0, less) at once. Raises ``ValueError``: why not."""
@@ -290,11 +335,9 @@ class WorkController:
         either, options = self.app.either, self.options
         jobs = either("worker_max_tasks_per_child", options.get("max_tasks_per_child"))
         kibibytes = either("worker_max_memory_per_child", options.get("max_memory_per_child"))
-        most, least = options.get("autoscale") or (0, 0)
         return {
             "max_jobs_per_child": int(jobs) if jobs else None,
             "max_memory_per_child": int(kibibytes) * 1024 if kibibytes else None,
-            "autoscale": (max(1, int(least)), int(most)) if most else None,
         }
 
     def reload(
@@ -374,13 +417,20 @@ class WorkController:
     def stats(self) -> dict[str, Any]:
         """`info`, the pool's own, and what the process has used."""
         pool = {**self.pool.info, "processes": list(self.inspection.children())}
+        scaled = {} if self.autoscaler is None else {"autoscaler": self.autoscaler.info()}
         return {
             **self.info(),
+            **scaled,
             "clock": str(self.app.clock.value),
             "pool": pool,
             "prefetch_count": self.prefetch_multiplier,
             "rusage": _usage(),
         }
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is anything to see in `inspection`."""
+        return self._engine is not None
 
     @property
     def inspection(self) -> Inspection:
@@ -412,7 +462,9 @@ class _Observer:
 
     @property
     def wants_received(self) -> bool:
-        return strategy.is_heard() or self._controller.events.tells_of_tasks
+        controller = self._controller
+        asked = controller.consumer is not None and bool(controller.consumer.on_task_message)
+        return asked or strategy.is_heard() or controller.events.tells_of_tasks
 
     def on_child_start(self) -> None:
         self._controller.events.start_child()

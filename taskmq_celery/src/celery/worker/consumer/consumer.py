@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from threading import Event, Thread
 from typing import Any
@@ -23,6 +24,7 @@ class Consumer:
     what the program's consumer steps are given."""
 
     blueprint: Any = None
+    _task_buckets: Any = None
     _pending_operations: tuple[()] = ()
     """What waits for the connection: nothing, it is done at once."""
 
@@ -33,10 +35,12 @@ class Consumer:
         self.pool = controller.pool
         self.event_dispatcher = controller.events.dispatcher
         self.steps: list[Any] = []
+        self.on_task_message: set[Any] = set()
+        """Functions that are given the request of every task that arrives."""
         self._closed = Event()
         self._drainer: Thread | None = None
 
-    @property
+    @cached_property
     def timer(self) -> Any:
         """The worker's: it calls functions later."""
         return self.controller.timer
@@ -45,9 +49,30 @@ class Consumer:
     def connection(self) -> Any:
         """A connection to the broker, for the messages of consumer steps: tasks come through the
         engine's own. Opened when it is first used."""
-        connection = self.app.connection_for_read()
-        connection.connect()
-        return connection
+        return self.connect()
+
+    def connect(self) -> Any:
+        """A connection to the broker that is open: the caller's own. Raises what the broker's
+        client raises."""
+        return self.ensure_connected(self.connection_for_read())
+
+    def connection_for_read(self, heartbeat: float | None = None) -> Any:
+        """A connection to the broker that messages are taken from; not open yet."""
+        return self.app.connection_for_read(heartbeat=heartbeat)
+
+    def connection_for_write(self, url: str | None = None, heartbeat: float | None = None) -> Any:
+        """A connection to the broker that messages are sent to; not open yet."""
+        return self.app.connection_for_write(url, heartbeat=heartbeat)
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Open a connection, if it is not; it is given back."""
+        conn.connect()
+        return conn
+
+    def call_soon(self, p: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function; what it gives. Every thread may ask the engine for what it likes, so
+        there is no need to wait."""
+        return p(*args, **kwargs)
 
     @property
     def connection_errors(self) -> Any:
@@ -117,9 +142,13 @@ class Consumer:
         controller.consume({k: v for k, v in controller.consumed.items() if k != name})
 
     @property
-    def task_buckets(self) -> dict[str, None]:
+    def task_buckets(self) -> Any:
         """Rate limits, of which this version has none."""
-        return dict.fromkeys(self.app.tasks)
+        return self._task_buckets or dict.fromkeys(self.app.tasks)
+
+    @task_buckets.setter
+    def task_buckets(self, value: Any) -> None:
+        self._task_buckets = value
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.hostname} ({self.controller.state_name})>"
