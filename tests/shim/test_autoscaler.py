@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu.exceptions import OperationalError
 
+from celery import Celery
 from celery.concurrency.base import BasePool
-from celery.worker import autoscale, state
+from celery.worker import WorkController, autoscale, state
 
 
 class Pool(BasePool):
@@ -18,6 +21,8 @@ class Pool(BasePool):
     fixed = False
 
     def grow(self, n: int = 1) -> None:
+        if self.fixed:
+            raise ValueError("it cannot grow")
         assert self.limit is not None
         self.limit += n
 
@@ -104,7 +109,25 @@ def test_other_bounds_hold_at_once(pool: Pool, now: Any) -> None:
     assert pool.limit == 4
     pool.fixed = True
     assert scaler.update(max=1) == (1, 4)
+    scaler.scale_up(1)
     assert pool.limit == 4  # the pool said no: the worker goes on
+
+
+@pytest.mark.unit
+def test_a_store_that_is_away_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Celery("t", broker="memory://", set_as_current=False)
+    worker = WorkController(app=app, pool="prefork", autoscale=(4, 1))
+    asked: list[int] = []
+
+    def away() -> int:
+        asked.append(1)
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(WorkController, "inspection", SimpleNamespace(waiting=away))
+    worker._engine = object()  # type: ignore[assignment]  # as if it ran
+    scaler = autoscale.Autoscaler(worker.pool, 4, 1)
+    scaler.maybe_scale()
+    assert (asked, worker.pool.num_processes) == ([1], 1)
 
 
 SLOW = """
@@ -143,8 +166,6 @@ def test_a_worker_runs_the_autoscaler_of_the_program(program: Any) -> None:
 
 @pytest.mark.unit
 def test_the_order_to_autoscale(pool: Pool, now: Any) -> None:
-    from types import SimpleNamespace
-
     from celery.worker.control import autoscale as order
     from celery.worker.control import pool_grow
 

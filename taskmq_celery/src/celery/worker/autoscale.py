@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
 
@@ -132,16 +133,20 @@ class Autoscaler(bgThread):
 
     def _grow(self, n: int) -> None:
         info("Scaling up %s processes.", n)
-        self.pool.grow(n)
+        self._tried(self.pool.grow, n)
 
     def _shrink(self, n: int) -> None:
         info("Scaling down %s processes.", n)
+        self._tried(self.pool.shrink, n)
+
+    def _tried(self, resize: Callable[[int], Any], n: int) -> None:
+        """A pool that cannot change just now keeps its slots, and the worker goes on."""
         try:
-            self.pool.shrink(n)
+            resize(n)
         except ValueError as exc:
-            debug("Autoscaler won't scale down: %s", exc)
+            debug("Autoscaler: the pool stays as it is: %s", exc)
         except Exception as exc:
-            error("Autoscaler: scale down failed: %r", exc, exc_info=True)
+            error("Autoscaler: the pool could not change: %r", exc, exc_info=True)
 
     def info(self) -> dict[str, int]:
         """What the worker's statistics tell of it."""

@@ -181,7 +181,13 @@ class WorkController:
         return pool
 
     def _waiting(self) -> int:
-        return 0 if self._engine is None else self.inspection.waiting()
+        if self._engine is None or self._stopping:
+            return 0
+        try:
+            return self.inspection.waiting()
+        except Exception as error:  # whatever the store has: it is asked again
+            logger.debug("How much waits is not known: %s", error)
+            return 0
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
