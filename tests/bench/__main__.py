@@ -7,6 +7,7 @@ python -m tests.bench --targets --store redis           what it is held to, and 
 python -m tests.bench --json runs.json --markdown table.md --plot bench.png
 python -m tests.bench --from runs.json --plot bench.png  draw what was measured earlier
 python -m tests.bench memory --help                     whether a worker's memory stays flat
+python -m tests.bench scaling --help                    what grows with depth, queues, workers, ...
 python -m tests.bench.workflows --help                  what a node costs beside a plain job
 
 Every run is a process of its own on an empty store, and its workers are processes too. Contestants
@@ -27,12 +28,14 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
-from . import memory, targets
+from . import memory, scaling, targets
 from .environments import ENTRANTS, OURS, PEERS
 from .report import markdown, number, plot, rows_of
 from .rounds import JOBS, Manner, Plan, Run, plan_of, run_all
 from .stores import STORES
 
+OTHERS = {"memory": memory.main, "scaling": scaling.main}
+"""Programs of their own, by their name on the command line."""
 POOLS = ("threads", "solo", "processes", "asyncio")
 
 
@@ -78,8 +81,8 @@ def _peers(text: str) -> list[str]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["memory"]:
-        sys.exit(memory.main(sys.argv[2:]))
+    if sys.argv[1:2] and sys.argv[1] in OTHERS:
+        sys.exit(OTHERS[sys.argv[1]](sys.argv[2:]))
     options = parse(sys.argv[1:])
     held = targets.chosen(options.store, options.only) if options.targets else []
     if options.earlier is None:

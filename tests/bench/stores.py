@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from taskmq.plugins import open_transport
 
 STORES = ("memory", "sqlite", "redis", "postgres", "rabbitmq")
 NO_PROBE: tuple[str, ...] = ()
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,13 @@ class Place:
     """The process, if it has one of its own."""
     probe: tuple[str, ...] = NO_PROBE
     """A command that prints how many commands, or transactions, it has been asked for."""
+    connections: Callable[[], int] | None = None
+    """How many it has, the one that asks not counted."""
+    new_namespace: Callable[[], str] | None = None
+
+    def beside(self) -> str:
+        """The URL of an empty one, those that are there staying as they are."""
+        return (self.new_namespace or self.new_url)()
 
 
 @contextmanager
@@ -34,15 +43,27 @@ def a_store(name: str, *, fsync: bool = True) -> Iterator[Place]:
     """One of `STORES`, while it is needed. PostgreSQL waits for the disk, unless told not to."""
     if name == "redis":
         with services.Redis() as redis:
-            yield Place(lambda: _emptied(redis), redis.pid, _commands(redis))
+            yield Place(
+                lambda: _emptied(redis),
+                redis.pid,
+                _commands(redis),
+                lambda: redis.cli("CLIENT", "LIST").count("laddr=") - 1,
+                lambda: f"{redis.url}?namespace={_name()}",
+            )
     elif name == "postgres":
         with services.Postgres({"shared_buffers": "256MB"}, fsync=fsync) as postgres:
-            yield Place(lambda: _database(postgres), postgres.pid, _transactions(postgres))
+            yield Place(
+                lambda: _database(postgres),
+                postgres.pid,
+                _transactions(postgres),
+                lambda: _asked(postgres, SESSIONS) - 1,
+            )
     elif name == "rabbitmq":
         with services.RabbitMQ() as rabbitmq, _folder() as folder:
             yield Place(
                 lambda: f"{rabbitmq.create_vhost(_name())}?state=sqlite:///{folder}/{_name()}.db",
                 rabbitmq.pid,
+                connections=lambda: rabbitmq.ctl("list_connections", "-q", "pid").count("<"),
             )
     elif name == "sqlite":
         with _folder() as folder:
@@ -83,5 +104,13 @@ def _commands(redis: services.Redis) -> tuple[str, ...]:
 
 def _transactions(postgres: services.Postgres) -> tuple[str, ...]:
     query = "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database"
+    return _psql(postgres, query)
+
+
+def _psql(postgres: services.Postgres, query: str) -> tuple[str, ...]:
     psql = str(services.find_program("psql"))
     return (psql, postgres.url, "--no-psqlrc", "--quiet", "--tuples-only", "-c", query)
+
+
+def _asked(postgres: services.Postgres, query: str) -> int:
+    return int(subprocess.check_output(_psql(postgres, query)))

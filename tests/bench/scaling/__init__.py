@@ -1,0 +1,5 @@
+"""What grows with what: ``python -m tests.bench scaling --help``."""
+
+from .main import main
+
+__all__ = ["main"]
