@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heapreplace, nsmallest
 
 __all__ = ["Turns"]
 
@@ -19,6 +20,16 @@ class Turns:
         self._served: dict[str, float] = {}
         self._present = 0.0  # virtual time of the last turn: no queue in use is behind it
 
+    def first(self, queues: Sequence[str], limit: int) -> Sequence[str]:
+        """Those of some queues that can have a turn among the next ``limit``, in the same order:
+        nobody need look how many jobs the others have. Never one alone, which would not be a turn.
+        """
+        chosen = set(nsmallest(max(limit, 2), queues, key=lambda queue: (self._at(queue), queue)))
+        return [queue for queue in queues if queue in chosen]
+
+    def _at(self, queue: str) -> float:
+        return max(self._served.get(queue, self._present), self._present)
+
     def share(
         self, available: Mapping[str, int], weights: Mapping[str, int], limit: int
     ) -> dict[str, int]:
@@ -27,17 +38,17 @@ class Turns:
         if len(left) == 1:
             (queue,) = left
             return {queue: min(limit, left[queue])}
-        present = self._present
-        served = {queue: max(self._served.get(queue, present), present) for queue in left}
         taken = dict.fromkeys(left, 0)
-        while limit > 0 and left:
-            queue = min(left, key=lambda name: (served[name], name))
-            self._present = served[queue]
-            served[queue] += 1 / weights.get(queue, 1)
+        turns = [(self._at(queue), queue) for queue in left]
+        heapify(turns)
+        while limit > 0 and turns:
+            self._present, queue = turns[0]
+            self._served[queue] = self._present + 1 / weights.get(queue, 1)
             taken[queue] += 1
             left[queue] -= 1
             limit -= 1
-            if not left[queue]:
-                del left[queue]
-        self._served.update(served)
+            if left[queue]:
+                heapreplace(turns, (self._served[queue], queue))
+            else:
+                heappop(turns)
         return {queue: count for queue, count in taken.items() if count}

@@ -101,7 +101,7 @@ class Exchanger:
             quotas = numbers([wanted.quotas.get(queue) for queue in queues])
         if len(queues) > 1:
             with self._lock:
-                served = {queue: self._served[queue] for queue in queues if queue in self._served}
+                served = [self._served.get(queue) for queue in queues]
                 turns = encode({"present": self._present, "served": served}).decode()
         return (
             texts(queues),

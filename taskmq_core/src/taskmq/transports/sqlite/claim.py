@@ -114,7 +114,7 @@ class Claim:
         if len(level) == 1:
             return [(level[0], top, self._at_most(level[0], limit))]
         available = {}
-        for queue in level:
+        for queue in self._turns.first(level, limit):
             values = (queue, top, self._at_most(queue, limit))
             available[queue] = self._connection.execute(SQL["available"], values).fetchone()[0]
         shares = self._turns.share(available, self._wanted.queues, limit)

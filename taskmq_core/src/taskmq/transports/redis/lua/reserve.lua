@@ -107,25 +107,34 @@ local function is_before(one, other)
   return one.served < other.served or one.served == other.served and one.place < other.place
 end
 
+-- Whose turn it is: the virtual times of some queues, and the queues that can have a turn among the
+-- next "limit". What the others have need not be counted.
+local function in_line(level, limit)
+  local names, line = {''}, {}
+  for index, queue in ipairs(level) do names[index + 1] = queue.name end
+  local served = Store.fields('turns', names)
+  local present = tonumber(served[1] or 0)
+  for index, queue in ipairs(level) do
+    queue.served = math.max(tonumber(served[index + 1] or present), present)
+    queue.taken = 0
+    line[index] = queue
+  end
+  if #line > limit then
+    table.sort(line, is_before)
+    for index = #line, limit + 1, -1 do line[index] = nil end
+  end
+  return present, line
+end
+
 -- Share a limit among queues in proportion to their weights: taskmq.turns says how.
 local function share(level, priority, limit)
   local score, open = 0 - priority, {}
-  for _, queue in ipairs(level) do
+  local present, line = in_line(level, limit)
+  for index, queue in ipairs(line) do
     local count = Store.ask('ZCOUNT', 'ready:' .. queue.name, score, score)
     queue.available = math.min(count, queue.quota or count)
-    queue.taken = 0
-    if queue.available > 0 then open[#open + 1] = queue end
+    open[index] = queue
   end
-  if #open == 1 then
-    open[1].taken = math.min(limit, open[1].available)
-    return
-  end
-  local present = tonumber(Store.ask('HGET', 'turns', '') or 0)
-  for _, queue in ipairs(open) do
-    local served = tonumber(Store.ask('HGET', 'turns', queue.name) or present)
-    queue.served = math.max(served, present)
-  end
-  local shared = open
   while limit > 0 and #open > 0 do
     local best = 1
     for index = 2, #open do
@@ -136,15 +145,13 @@ local function share(level, priority, limit)
     queue.served = queue.served + 1 / queue.weight
     queue.taken = queue.taken + 1
     limit = limit - 1
-    if queue.taken == queue.available then
-      local rest = {}
-      for _, each in ipairs(open) do if each ~= queue then rest[#rest + 1] = each end end
-      open = rest
-    end
+    if queue.taken == queue.available then table.remove(open, best) end
   end
   Store.write('HSET', 'turns', '', string.format('%.17g', present))
-  for _, queue in ipairs(shared) do
-    Store.write('HSET', 'turns', queue.name, string.format('%.17g', queue.served))
+  for _, queue in ipairs(line) do
+    if queue.taken > 0 then
+      Store.write('HSET', 'turns', queue.name, string.format('%.17g', queue.served))
+    end
   end
 end
 

@@ -33,6 +33,7 @@ DECLARE
     v_served double precision[];
     v_present double precision := coalesce((p_turns->>'present')::double precision, 0);
     v_taken integer[];
+    v_turned integer[] := '{}';  -- those that have had turns
     v_turns json;
     v_seqs bigint[];
     v_all bigint[] := '{}';
@@ -155,6 +156,18 @@ BEGIN
             IF cardinality(v_level) = 1 THEN
                 v_taken[v_level[1]] := least(v_left, v_left_of[v_level[1]]);
             ELSE
+                v_served := ARRAY(
+                    SELECT greatest(at, v_present)
+                    FROM unnest(coalesce(v_served, ARRAY(
+                        SELECT at::double precision
+                        FROM json_array_elements_text(p_turns->'served') WITH ORDINALITY AS s (at, n) ORDER BY n
+                    ))) WITH ORDINALITY AS s (at, n) ORDER BY n
+                );
+                -- No other queue can have a turn among the next: what those have is not counted.
+                v_level := ARRAY(
+                    SELECT n FROM unnest(v_tops, v_served, p_queues) WITH ORDINALITY AS t (top, at, name, n)
+                    WHERE top = v_top ORDER BY at, name COLLATE "C" LIMIT v_left
+                );
                 v_available := array_fill(0, ARRAY[cardinality(p_queues)]);
                 FOREACH i IN ARRAY v_level LOOP
                     v_available[i] := (SELECT count(*) FROM (
@@ -162,17 +175,16 @@ BEGIN
                         WHERE phase = 2 AND queue = p_queues[i] AND priority = v_top
                         LIMIT least(v_left, v_left_of[i])) AS found);
                 END LOOP;
-                v_served := ARRAY(
-                    SELECT greatest(coalesce((p_turns->'served'->>name)::double precision, v_present), v_present)
-                    FROM unnest(p_queues) WITH ORDINALITY AS q (name, n) ORDER BY n
-                );
                 FOR turn IN 1 .. v_left LOOP
                     v_best := NULL;
                     FOREACH i IN ARRAY v_level LOOP
-                        IF v_available[i] > v_taken[i] AND (
-                            v_best IS NULL OR (v_served[i], p_queues[i] COLLATE "C") < (v_served[v_best], p_queues[v_best] COLLATE "C")
-                        ) THEN
-                            v_best := i;
+                        IF v_available[i] > v_taken[i] THEN
+                            IF v_best IS NULL OR v_served[i] < v_served[v_best]
+                                OR v_served[i] = v_served[v_best] AND p_queues[i] COLLATE "C" < p_queues[v_best] COLLATE "C"
+                            THEN
+                                v_best := i;
+                            END IF;
+                            EXIT WHEN v_taken[i] = 0;  -- those behind it are not before it, either
                         END IF;
                     END LOOP;
                     EXIT WHEN v_best IS NULL;
@@ -180,11 +192,14 @@ BEGIN
                     v_served[v_best] := v_served[v_best] + 1 / p_weights[v_best];
                     v_taken[v_best] := v_taken[v_best] + 1;
                 END LOOP;
-                SELECT json_build_object('present', v_present, 'served', json_object_agg(name, at)) INTO v_turns
-                FROM unnest(p_queues, v_served) AS s (name, at);
-                p_turns := v_turns;
+                v_level := ARRAY(SELECT n FROM unnest(v_level) AS l (n) WHERE v_taken[n] > 0 ORDER BY n);  -- as in p_queues
+                v_turned := v_turned || v_level;
+                v_turns := (
+                    SELECT json_build_object('present', v_present, 'served', json_object_agg(p_queues[n], v_served[n]))
+                    FROM (SELECT DISTINCT n FROM unnest(v_turned) AS l (n)) AS each HAVING count(*) > 0
+                );
             END IF;
-            FOR i IN 1 .. cardinality(p_queues) LOOP
+            FOREACH i IN ARRAY v_level LOOP
                 CONTINUE WHEN v_taken[i] < 1;
                 IF v_alone THEN
                     SELECT * INTO v_lanes, v_held, v_seqs FROM taskmq.claim_alone(
