@@ -11,6 +11,8 @@ import pytest
 from tests.bench.memory import judge
 from tests.bench.report import markdown, rows_of
 from tests.bench.rounds import JOBS, Cell, Run, takes_part
+from tests.bench.scaling.questions import QUESTIONS, Amounts, Point
+from tests.bench.scaling.report import markdown as scaling_table
 from tests.bench.targets import TARGETS, Entry, Target, chosen, plan_for, table
 from tests.bench.targets import judge as judge_targets
 
@@ -98,6 +100,48 @@ def test_the_table_names_what_came_to_nothing() -> None:
     table = markdown([*rows_of([run_of("native", 0, 2.0)])], {"rounds": 1}, errors=[failed])
     assert "| drain, redis, threads 8 x1 | native | jobs/s | 2 | 2 to 2 |" in table
     assert "rq: drain, redis, threads 8 x1: RuntimeError: a worker ended" in table
+
+
+FEW = Amounts(rounds=2, sample=200, per_queue=3, megabytes=0, lead=0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("question", "sizes", "figures"),
+    [
+        ("depth", [200, 400], {"claim", "submit"}),
+        ("queues", [20, 40], {"claim", "look", "submit", "one"}),
+        ("scheduled", [0, 100], {"claim", "submit", "schedule", "promote"}),
+        ("payloads", [100, 10_000], {"submit µs", "drain µs", "submit jobs/s", "drain jobs/s"}),
+    ],
+)
+def test_what_grows_is_measured_side_by_side(
+    question: str, sizes: list[int], figures: set[str]
+) -> None:
+    points = list(QUESTIONS[question].ask("sqlite", FEW, sizes))
+    assert {(point.size, point.round) for point in points} == {
+        (s, n) for s in sizes for n in (0, 1)
+    }
+    assert figures <= {name for point in points for name in point.figures}
+    assert all(value > 0 for point in points for value in point.figures.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_at_rest_is_watched() -> None:
+    (point,) = QUESTIONS["rest"].ask("sqlite", Amounts(seconds=0.05), [1])
+    assert (point.question, point.size) == ("rest", 1)
+    assert point.figures["MiB"] > 1
+
+
+def test_growth_is_that_of_one_round() -> None:
+    claims = {(1_000, 0): 2.0, (1_000, 1): 20.0, (9_000, 0): 3.0, (9_000, 1): 50.0}
+    points = [
+        Point("depth", "redis", "", size, round, {"claim": value})
+        for (size, round), value in claims.items()
+    ]
+    said = scaling_table(points, {"rounds": 2})
+    assert "| jobs that wait | | 1,000 | 9,000 |" in said
+    assert "| redis | claim | 11 | 26.5 (2.00x) |" in said
 
 
 @pytest.mark.slow

@@ -41,6 +41,8 @@ class Amounts:
     """Queues that a worker of a few serves."""
     megabytes: int = 16
     """Of one run with payloads, about."""
+    lead: float = 1.0
+    """Seconds from the storing of scheduled jobs until they are due."""
     seconds: float = 30.0
     """How long a fleet at rest is watched."""
     most_seconds: float = 5.0
@@ -141,7 +143,7 @@ def scheduled(store: str, amounts: Amounts, sizes: Sequence[int]) -> Iterator[Po
         hands.submit(job(eta=at) for at in later(size))
 
     def measure(hands: Hands, size: int) -> dict[str, Figures]:
-        due = time.time() + 1.0
+        due = time.time() + amounts.lead
         hands.submit(job(eta=due) for _ in range(amounts.sample))
         schedule = _median(hands.submit(job(eta=at) for at in later(BULK)))
         hands.submit(job() for _ in range(amounts.sample))
