@@ -5,17 +5,12 @@ A test compares them with what the shim itself says.
 
 from __future__ import annotations
 
-from .settingnames import NEW_NAMES
-
 __all__ = ["PREFETCH", "without_effect"]
 
 CONNECTION = "it belongs to the connection to a message broker"
 POOL = "pools work differently"
 CHILD = "it counts in prefork only"
-BACKENDS = (
-    *("arangodb_", "azureblockblob_", "cassandra_", "cosmosdbsql_", "couchbase_"),
-    *("elasticsearch_", "gcs_", "s3_"),
-)
+AZURE = "the client library has its own rules of trying again"
 PREFETCH = frozenset(
     {
         "worker_disable_prefetch",
@@ -26,6 +21,9 @@ PREFETCH = frozenset(
 """Those about taking jobs in advance, of which there is more to say."""
 
 REASONS = {
+    "azureblockblob_retry_increment_base": AZURE,
+    "azureblockblob_retry_initial_backoff_sec": AZURE,
+    "azureblockblob_retry_max_attempts": AZURE,
     "broker_channel_error_retry": CONNECTION,
     "broker_connection_max_retries": CONNECTION,
     "broker_connection_retry": CONNECTION,
@@ -39,6 +37,7 @@ REASONS = {
     "broker_pool_acquire_timeout": CONNECTION,
     "broker_pool_limit": CONNECTION,
     "broker_use_ssl": CONNECTION,
+    "cassandra_bundle_path": "cassandra_secure_bundle_path is the setting",
     "result_chord_retry_interval": "nothing asks again and again whether a chord is ready",
     "result_exchange": "results are not sent as messages",
     "result_exchange_type": "results are not sent as messages",
@@ -82,8 +81,4 @@ REASONS = {
 
 def without_effect() -> dict[str, str]:
     """Names of settings, and the reason of each."""
-    backends = dict.fromkeys(
-        (name for name in NEW_NAMES if name.startswith(BACKENDS)),
-        "that result backend is not there",
-    )
-    return {**backends, **REASONS}
+    return dict(REASONS)

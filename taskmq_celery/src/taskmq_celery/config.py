@@ -98,24 +98,12 @@ _BROKER = "belongs to the connection to a message broker"
 _CHILD = "there are no child processes: it counts in `prefork` only"
 _PREFETCH = "the worker decides by itself how much it takes in advance"
 
-_OTHER_BACKENDS = (
-    *("arangodb_", "azureblockblob_", "cassandra_", "cosmosdbsql_", "couchbase_"),
-    *("elasticsearch_", "gcs_", "s3_"),
-)
-
-
-def _by_prefix() -> dict[str, str]:
-    reasons = dict.fromkeys(_OTHER_BACKENDS, "that result backend is not there")
-    return {
-        name: reason
-        for prefix, reason in reasons.items()
-        for name in SETTINGS
-        if name.startswith(prefix)
-    }
-
+_AZURE = "the client library has its own rules of trying again"
 
 NOT_USED: Mapping[str, str] = {
-    **_by_prefix(),
+    "azureblockblob_retry_increment_base": _AZURE,
+    "azureblockblob_retry_initial_backoff_sec": _AZURE,
+    "azureblockblob_retry_max_attempts": _AZURE,
     "broker_channel_error_retry": _BROKER,
     "broker_connection_max_retries": _BROKER,
     "broker_connection_retry": _BROKER,
@@ -130,6 +118,7 @@ NOT_USED: Mapping[str, str] = {
     "broker_pool_limit": _BROKER,
     "broker_transport_options": f"{_BROKER}, apart from those named above",
     "broker_use_ssl": _BROKER,
+    "cassandra_bundle_path": "`cassandra_secure_bundle_path` is the setting",
     "result_exchange": "results are not sent as messages",
     "result_exchange_type": "results are not sent as messages",
     "result_persistent": "results are as durable as where they are kept",

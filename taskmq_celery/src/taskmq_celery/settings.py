@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, NamedTuple
 
-__all__ = ["LOG_FORMAT", "NEW_NAMES", "SETTINGS", "TASK_LOG_FORMAT", "Setting"]
+__all__ = ["LOG_FORMAT", "NEW_NAMES", "SETTINGS", "TASK_LOG_FORMAT", "WITHOUT_DEFAULT", "Setting"]
 
 
 class Setting(NamedTuple):
@@ -280,3 +280,13 @@ SETTINGS: dict[str, Setting] = {
 
 NEW_NAMES = {setting.old_name: name for name, setting in SETTINGS.items()}
 """Old upper-case name to new name."""
+
+WITHOUT_DEFAULT = frozenset(
+    {
+        "cassandra_secure_bundle_path",
+        "dynamodb_endpoint_url",
+        "firestore_project",
+        "gcs_threadpool_maxsize",
+    }
+)
+"""Settings that Celery documents and reads, and has no default of."""

@@ -138,8 +138,8 @@ def test_what_is_no_backend_is_said_so(make_app: MakeApp) -> None:
         backends.by_name("no_such_module", app.loader)
     with pytest.raises(ImproperlyConfigured, match="is a Python module"):
         backends.by_name(os, app.loader)
-    with pytest.raises(ImproperlyConfigured, match="'s3://bucket' is not there"):
-        _ = make_app(backend="s3://bucket").backend
+    with pytest.raises(ImproperlyConfigured, match="'riak://host' is not there"):
+        _ = make_app(backend="riak://host").backend
 
 
 @pytest.mark.skipif(find_spec("pymongo") is not None, reason="pymongo is installed")

@@ -30,15 +30,26 @@ __all__ = ("BACKEND_ALIASES", "backend_for", "by_name", "by_url")
 UNKNOWN_BACKEND = "Unknown result backend: {0!r}.  Did you spell that correctly? ({1!r})"
 
 BACKEND_ALIASES: dict[str, str] = {
+    "arangodb": "celery.backends.arangodb:ArangoDbBackend",
+    "azureblockblob": "celery.backends.azureblockblob:AzureBlockBlobBackend",
     "cache": "celery.backends.cache:CacheBackend",
+    "cassandra": "celery.backends.cassandra:CassandraBackend",
+    "consul": "celery.backends.consul:ConsulBackend",
+    "cosmosdbsql": "celery.backends.cosmosdbsql:CosmosDBSQLBackend",
+    "couchbase": "celery.backends.couchbase:CouchbaseBackend",
+    "couchdb": "celery.backends.couchdb:CouchBackend",
     "database": "celery.backends.database:DatabaseBackend",
     "db": "celery.backends.database:DatabaseBackend",
     "disabled": "celery.backends.base:DisabledBackend",
+    "dynamodb": "celery.backends.dynamodb:DynamoDBBackend",
+    "elasticsearch": "celery.backends.elasticsearch:ElasticsearchBackend",
     "file": "celery.backends.filesystem:FilesystemBackend",
+    "gs": "celery.backends.gcs:GCSBackend",
     "mongodb": "celery.backends.mongodb:MongoBackend",
     "redis": "celery.backends.redis:RedisBackend",
     "rediss": "celery.backends.redis:RedisBackend",
     "rpc": "celery.backends.rpc:RPCBackend",
+    "s3": "celery.backends.s3:S3Backend",
     "sentinel": "celery.backends.redis:SentinelBackend",
 }
 

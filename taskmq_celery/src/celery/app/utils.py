@@ -17,7 +17,7 @@ from typing import Any
 
 from kombu.utils.imports import symbol_by_name
 
-from taskmq_celery.settings import NEW_NAMES, SETTINGS
+from taskmq_celery.settings import NEW_NAMES, SETTINGS, WITHOUT_DEFAULT
 
 from .defaults import find, searchresult
 from .redact import MASK, sanitize_url
@@ -320,7 +320,9 @@ class Settings(MutableMapping[str, Any]):
     def _warn_of_unknown(self, names: Iterable[str]) -> None:
         """Name settings that look misspelled. Others may belong to an extension: kept silently."""
         for name in names:
-            if name in SETTINGS or not name.islower() or name in self._told:
+            if name in SETTINGS or name in WITHOUT_DEFAULT or not name.islower():
+                continue
+            if name in self._told:
                 continue
             self._told.add(name)
             near = difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.85)

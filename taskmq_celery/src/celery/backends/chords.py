@@ -298,7 +298,7 @@ class CountedChords(Chords):
             self.chord_error_from_stack(callback, _create_chord_error_with_cause(reason, error))
             return
         try:
-            callback.delay(values)
+            self.app.amqp._retry_publish(callback.delay, values)
         except Exception as error:
             logger.exception("Chord %r raised: %r", parts.id, error)
             self.chord_error_from_stack(callback, ChordError(f"Callback error: {error!r}"))
