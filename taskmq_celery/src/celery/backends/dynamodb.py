@@ -81,7 +81,7 @@ class DynamoDBBackend(KeyValueStoreBackend):
 
     def _take_url(self, url: str) -> None:
         parts = url_to_parts(url)
-        if (parts.username or None) is None != ((parts.password or None) is None):
+        if bool(parts.username) != bool(parts.password):
             raise ImproperlyConfigured(HALF_CREDENTIALS)
         self._credentials = parts.username or None, parts.password or None
         place = parts.hostname
