@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import os
 import sys
@@ -10,6 +9,7 @@ import threading
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
@@ -130,7 +130,7 @@ class Celery(Configured, Connected, Subscriptable):
         self._tasks = self._registry(tasks)
         self._engine: Any = None
         self._eventers: dict[str, Any] = {}  # what tells of the tasks of a worker, by its name
-        self._timezone: datetime.tzinfo | None = None
+        self._timezone: tzinfo | None = None
         self._pool = None
         self._backend: Any = None
         self._backends = threading.local()
@@ -398,12 +398,12 @@ class Celery(Configured, Connected, Subscriptable):
     def annotations(self) -> list[Any]:
         return prepare_annotations(self.conf.task_annotations)
 
-    def now(self) -> datetime.datetime:
+    def now(self) -> datetime:
         """The current time, aware, in the app's time zone."""
-        return to_utc(datetime.datetime.now(datetime.timezone.utc)).astimezone(self.timezone)
+        return to_utc(datetime.now(timezone.utc)).astimezone(self.timezone)
 
     @property
-    def timezone(self) -> datetime.tzinfo:
+    def timezone(self) -> tzinfo:
         """The ``timezone`` setting; without it UTC, or local time if ``enable_utc`` is off.
 
         One that is assigned stays, until it is deleted.
@@ -416,7 +416,7 @@ class Celery(Configured, Connected, Subscriptable):
         return timezone.get_timezone(conf.timezone)
 
     @timezone.setter
-    def timezone(self, zone: datetime.tzinfo | str) -> None:
+    def timezone(self, zone: tzinfo | str) -> None:
         self._timezone = timezone.get_timezone(zone)
 
     @timezone.deleter
