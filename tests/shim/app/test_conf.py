@@ -198,9 +198,7 @@ def test_looking_up_by_parts() -> None:
 def test_a_misspelled_setting_is_named_once_with_the_nearest(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    app = bare(
-        task_alwys_eager=True, singleton_lock=1, cassandra_secure_bundle_path="/bundle.zip"
-    )
+    app = bare(task_alwys_eager=True, singleton_lock=1, cassandra_secure_bundle_path="/bundle.zip")
     with caplog.at_level(logging.WARNING):
         assert app.conf.task_always_eager is False
         assert app.conf.task_acks_late is False
