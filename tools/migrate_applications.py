@@ -6,21 +6,25 @@
 The applications are wheels or sdists from the package index, fetched by pip into ``.cache/`` and
 never committed. Each is unpacked, moved to the target, compiled, and moved once more: nothing may
 fail, and the second run may change nothing. No part of CI: it takes minutes and the network.
+What came of an application is kept beside its archive until the codemod changes: an interrupted
+run goes on, and several may run beside each other. ``--kept`` writes the page of what is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from taskmq_migrate.model import Status, Target
-from taskmq_migrate.project import Result, Run, run
+from taskmq_migrate.project import Run, run
 from taskmq_migrate.registry import select
 from taskmq_migrate.reports.summary import totals
 from taskmq_migrate.writing import write
@@ -29,6 +33,7 @@ TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / ".cache" / "applications"
 APPLICATIONS = (
     "allianceauth",
+    "apache-superset",
     "arches",
     "celery-director",
     "django-user-tasks",
@@ -81,18 +86,29 @@ class Row:
 
     name: str
     version: str
-    result: Result
+    numbers: dict[str, int]
+    rules: dict[str, list[int]]
+    """How many sites of each rule, in the order of `Status`."""
+    failures: list[str]
     broken: int
     compiled: int
     again: int
 
     def cells(self) -> list[str]:
-        numbers = totals(self.result)
         keys = ("files_seen", "files_changed", "files_failed", "sites_found", "sites_converted")
-        cells = [self.name, self.version, *(f"{numbers[each]:,}" for each in keys)]
-        cells += [f"{numbers[f'sites_{each}']:,}" for each in ("marked", "unsafe", "reported")]
+        cells = [self.name, self.version, *(f"{self.numbers[each]:,}" for each in keys)]
+        cells += [f"{self.numbers[f'sites_{each}']:,}" for each in ("marked", "unsafe", "reported")]
         kept = f"{self.compiled - self.broken:,} of {self.compiled:,}"
         return [*cells, kept, str(self.again)]
+
+
+def kept_at(name: str, to: Target, *, unsafe: bool) -> Path:
+    """Where the row of an application is kept, for the codemod as it is."""
+    digest = hashlib.sha256()
+    for each in sorted((TOP / "migrate" / "src").rglob("*.py")):
+        digest.update(each.read_bytes())
+    how = f"{to.value}{'-unsafe' if unsafe else ''}-{digest.hexdigest()[:12]}"
+    return CACHE.parent / "applications-rows" / f"{name}-{how}.json"
 
 
 def fetched(name: str) -> Path:
@@ -154,32 +170,49 @@ def moved(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
         before = [each for each in python if compiles(each.path, each.before)]
         broken = sum(not compiles(each.path, each.after) for each in before)
         second = run(plan)
-        return Row(name, version, first, broken, len(before), len(second.changes))
+        rules: dict[str, list[int]] = {}
+        for each in first.findings:
+            rules.setdefault(each.rule, [0] * len(Status))[list(Status).index(each.status)] += 1
+        failures = [f"`{outcome.path}` {outcome.error}" for outcome in first.failed]
+        again, good = len(second.changes), len(before)
+        return Row(name, version, totals(first), rules, failures, broken, good, again)
+
+
+def row_of(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
+    """The row of an application: as it is kept, or made now and kept."""
+    kept = kept_at(name, to, unsafe=unsafe)
+    if kept.exists():
+        return Row(**json.loads(kept.read_text()))
+    row = moved(name, to, unsafe=unsafe, jobs=jobs)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(asdict(row)))
+    return row
 
 
 def page(rows: list[Row], to: Target) -> str:
     """The table, with what failed below."""
     lines = ["| " + " | ".join(row.cells()) + " |" for row in rows]
-    sums = [totals(row.result) for row in rows]
-    found = sum(each["sites_found"] for each in sums)
-    marked = sum(each["sites_marked"] for each in sums)
-    share = 100 * (found - marked) / found if found else 100
+    sums = {
+        key: sum(row.numbers[f"sites_{key}"] for row in rows)
+        for key in ("found", "converted", "marked")
+    }
+    found = sums["found"] or 1
     head = ["| " + " | ".join(COLUMNS) + " |", "|---|---" + "|--:" * (len(COLUMNS) - 2) + "|"]
     text = HEAD.format(to=to.value) + "\n".join([*head, *lines])
-    text += f"\n\n{found:,} sites in {len(rows)} applications; {share:.1f} % without a marker.\n"
+    text += (
+        f"\n\n{sums['found']:,} sites in {len(rows)} applications: "
+        f"{100 * sums['converted'] / found:.1f} % converted, "
+        f"{100 - 100 * sums['marked'] / found:.1f} % without a marker.\n"
+    )
     by_rule: dict[str, list[int]] = {}
     for row in rows:
-        for each in row.result.findings:
-            counts = by_rule.setdefault(each.rule, [0, 0, 0, 0])
-            counts[list(Status).index(each.status)] += 1
+        for rule, counts in row.rules.items():
+            sofar = by_rule.get(rule, [0] * len(Status))
+            by_rule[rule] = [one + other for one, other in zip(sofar, counts, strict=True)]
     text += "\n| rule | converted | marked | unsafe | reported |\n|---|--:|--:|--:|--:|\n"
     for rule, counts in sorted(by_rule.items()):
         text += f"| {rule} | " + " | ".join(f"{each:,}" for each in counts) + " |\n"
-    failures = [
-        f"* {row.name}: `{outcome.path}` {outcome.error}\n"
-        for row in rows
-        for outcome in row.result.failed
-    ]
+    failures = [f"* {row.name}: {each}\n" for row in rows for each in row.failures]
     if failures:
         text += "\n## Not readable\n\n" + "".join(failures)
     return text
@@ -192,15 +225,19 @@ def main() -> int:
     parser.add_argument("--unsafe", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", type=Path, help="the page to write")
+    parser.add_argument("--kept", action="store_true", help="only what is kept of earlier runs")
     arguments = parser.parse_args()
+    to, unsafe = arguments.to, arguments.unsafe
     rows = []
     for name in arguments.names or APPLICATIONS:
-        rows.append(moved(name, arguments.to, unsafe=arguments.unsafe, jobs=arguments.jobs))
+        if arguments.kept and not kept_at(name, to, unsafe=unsafe).exists():
+            continue
+        rows.append(row_of(name, to, unsafe=unsafe, jobs=arguments.jobs))
         print(" ".join(rows[-1].cells()), flush=True)
         if arguments.write:
-            arguments.write.write_text(page(rows, arguments.to))
+            arguments.write.write_text(page(rows, to))
     if not arguments.write:
-        print(page(rows, arguments.to))
+        print(page(rows, to))
     return 1 if any(row.broken or row.again for row in rows) else 0
 
 

@@ -28,7 +28,10 @@ ELSEWHERE = (
     "celery.schedules.",
     "celery.shared_task",
     "celery.task",
+    "celery.utils.gen_unique_id",
     "celery.utils.log.get_task_logger",
+    "celery.utils.uuid",
+    "celery.uuid",
 )
 # Exceptions that TMQ114 has nothing to put in the place of.
 LEFT = frozenset(
@@ -76,7 +79,6 @@ HINTS = (
     ("celery.beat", "schedules are app.schedule(…), and any worker runs them"),
     ("celery.backends", "results are in the store"),
     ("celery.states", "states have other names: taskmq.JobState"),
-    ("celery.uuid", "the engine makes ids; options(id=…) takes any text"),
     ("celery.utils", "a helper of Celery's own: use the standard library"),
 )
 
