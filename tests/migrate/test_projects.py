@@ -31,7 +31,7 @@ SITES = {
 
 MARKED_TO_NATIVE = {
     "canvas": {"TMQ100": 1, "TMQ130": 5, "TMQ150": 1, "TMQ160": 1, "TMQ190": 1},
-    "flat": {"TMQ100": 1},
+    "flat": {},
     "package": {"TMQ100": 1, "TMQ190": 1},
     "with_django": {},
     "with_fastapi": {"TMQ100": 1},

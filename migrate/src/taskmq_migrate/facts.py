@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .routes import queue_by
+
 __all__ = ["ConfigSource", "Facts", "ModuleFacts"]
 
 APP_CLASSES = frozenset({"celery.Celery", "celery.app.Celery", "celery.app.base.Celery"})
@@ -89,6 +91,10 @@ class ModuleFacts:
     configuration: tuple[ConfigSource, ...] = ()
     django_settings: tuple[str, ...] = ()
     """Modules that are named as ``DJANGO_SETTINGS_MODULE``."""
+    task_names: dict[str, str | None] = field(default_factory=dict)
+    """Decorated functions and the names that their decorators give: `routereading.task_name_of`."""
+    routes: tuple[tuple[str, str] | None, ...] = ()
+    """Names or patterns of tasks and their queues; None for routes that cannot be read."""
     brokers: frozenset[str] = frozenset()
     """Schemes of the URLs that brokers are given, as far as they are written out."""
     names: frozenset[str] = frozenset()
@@ -339,6 +345,32 @@ class Facts:
     def configuration(self) -> tuple[ConfigSource, ...]:
         """Every way in which an app of the project gets its settings."""
         return tuple(each for module in self.modules.values() for each in module.configuration)
+
+    @cached_property
+    def routes(self) -> dict[str, str]:
+        """Patterns of names and the queues that jobs of such tasks go to, where all routes can be
+        read and each is one of tasks of this project; otherwise nothing."""
+        found = [each for module in self.modules.values() for each in module.routes]
+        routes = {each[0]: each[1] for each in found if each is not None}
+        if None in found or len(routes) < len(found):
+            return {}
+        known = [
+            (module.module, function, name)
+            for module in self.modules.values()
+            for function, name in module.task_names.items()
+        ]
+        for pattern, queue in routes.items():
+            if not any(queue_by({pattern: queue}, *each) for each in known):
+                return {}
+        return routes
+
+    def queue_of(self, path: str, function: str) -> str | None:
+        """The queue that routes name for a task of a file."""
+        module = self.modules.get(path)
+        if module is None or function not in module.task_names:
+            return None
+        name = module.task_names[function]
+        return queue_by(self.routes, module.module, function, name)
 
     @cached_property
     def broker(self) -> str:

@@ -10,6 +10,7 @@ from .brokers import brokers_of
 from .facts import ConfigSource, ModuleFacts
 from .names import literal_text
 from .pythonfile import PythonFile
+from .routereading import routes_of, task_name_of
 
 __all__ = ["gather"]
 
@@ -34,6 +35,7 @@ class _Gatherer:
         self.classes: dict[str, tuple[str, ...]] = {}
         self.attributes: dict[str, tuple[str, ...]] = {}
         self.methods: dict[str, tuple[str, ...]] = {}
+        self.task_names: dict[str, str | None] = {}
         self.names: set[str] = set()
 
     def facts(self) -> ModuleFacts:
@@ -55,6 +57,8 @@ class _Gatherer:
             methods=self.methods,
             configuration=tuple(self._configuration()),
             django_settings=tuple(self._django_settings()),
+            task_names=self.task_names,
+            routes=tuple(routes_of(self.file)),
             brokers=frozenset(brokers_of(self.file)),
             names=frozenset(self.names),
         )
@@ -71,6 +75,8 @@ class _Gatherer:
             self.decorated[node.name.value] = tuple(
                 name for each in decorators for name in self._full(each)
             )
+            if node.decorators:
+                self.task_names[node.name.value] = task_name_of(node)
             self.factories[node.name.value] = self._returned(node)
         elif isinstance(node, cst.ClassDef):
             self.names.add(node.name.value)

@@ -127,9 +127,14 @@ def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[st
         )
     if name in RENAMED:
         return {RENAMED[name]: (file.whole(value),)}
-    if name in DROPPED:
+    if name in DROPPED or _is_at_tasks(file, name):
         return {}
     raise Unclear(f"{name}: {WHY_NOT.get(name, 'Config has no such setting')}")
+
+
+def _is_at_tasks(file: PythonFile, name: str) -> bool:
+    """Whether a setting is routes that TMQ110 writes to each task."""
+    return name == "task_routes" and bool(file.facts.routes)
 
 
 def _json(name: str, value: cst.BaseExpression) -> dict[str, Parts]:
@@ -183,13 +188,13 @@ def is_loaded(file: PythonFile) -> bool:
     found = names_of(file, sources[0])
     try:
         for _, name in found or ():
-            config_by_name(name)
+            config_by_name(file, name)
     except Unclear:
         return False
     return found is not None
 
 
-def config_by_name(name: str) -> tuple[str, str] | None:
+def config_by_name(file: PythonFile, name: str) -> tuple[str, str] | None:
     """Argument of ``Config`` and the form of its value for a setting whose value is not seen.
 
     None if there is nothing to say. Raises `Unclear` for a setting that is lost otherwise.
@@ -202,7 +207,7 @@ def config_by_name(name: str) -> tuple[str, str] | None:
         return forms[name]
     if name in RENAMED and name != "worker_pool":
         return RENAMED[name], "{}"
-    if name in WHY_NOT and name != "beat_schedule":
+    if name in WHY_NOT and name != "beat_schedule" and not _is_at_tasks(file, name):
         raise Unclear(f"{name}: {WHY_NOT[name]}")
     if name == "worker_pool":
         raise Unclear("worker_pool: pools are processes, threads, asyncio and solo")

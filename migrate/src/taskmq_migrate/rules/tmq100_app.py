@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
+from taskmq_migrate.arguments import Arguments, Parts, comma_separated, dict_items, is_literal
 from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.native.settings import DJANGO, config_by_name, config_of, names_of
@@ -190,7 +190,7 @@ class MakeApp(PythonRule):
             raise Unclear(f"{NOT_READ} config_from_object loads is not read")
         schedules = ""
         for full, name in found:
-            config = config_by_name(name)
+            config = config_by_name(file, name)
             if name in INCLUDE or name == "beat_schedule" or config is not None:
                 owner, _, last = full.rpartition(".")
                 django = owner == DJANGO
@@ -221,13 +221,15 @@ class MakeApp(PythonRule):
             and isinstance(file.parent(holder), cst.Expr)
         ):
             arguments = Arguments.of(holder)
-            if arguments.positional or arguments.open:
+            given = [dict_items(each) for each in arguments.positional]
+            if arguments.open or None in given:
                 raise Unclear("settings are arguments of Config; conf.update hides some")
-            self._take(file, arguments.keywords, app)
+            for each in (*given, arguments.keywords):
+                self._take(file, each or {}, app)
             self._remove(file, file.parent(holder), app)
             return
-        if isinstance(around, cst.Attribute) and isinstance(holder, cst.AssignTarget):
-            name = around.attr.value
+        name = _setting(around)
+        if name and isinstance(holder, cst.AssignTarget):
             if name == "beat_schedule":
                 return  # TMQ160
             assign = file.parent(holder)
@@ -271,6 +273,16 @@ class MakeApp(PythonRule):
         if line.trailing_whitespace.comment is not None:
             raise Unclear("settings are arguments of Config; a comment stands behind one")
         app.edits.append(file.replace(file.lines_of(line)))
+
+
+def _setting(node: cst.CSTNode | None) -> str:
+    """The setting that ``conf.name`` or ``conf["name"]`` is."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        return (literal_text(index.value) or "") if isinstance(index, cst.Index) else ""
+    return ""
 
 
 RULE = MakeApp()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import libcst as cst
@@ -33,7 +34,7 @@ class TaskOptions(PythonRule):
     id = "TMQ110"
     title = "task decorators and their options become those of the engine"
     targets = frozenset({Target.NATIVE})
-    words = ("elery", "taskmq")
+    words = ("elery", "taskmq", "task_routes", "CELERY_ROUTES", "CELERY_TASK_ROUTES")
     page = Page(
         why="The engine's @app.task and @task take policies: one Retry in place of eight options, "
         "timeouts by what they do, acknowledgement by what it promises.",
@@ -73,6 +74,12 @@ class TaskOptions(PythonRule):
                 others={"shop/base.py": "from celery import Task\n\n\nclass Watched(Task): ...\n"},
             ),
             Example(
+                "mails.py",
+                before="from celery import shared_task\n\n\n@shared_task\ndef send(to): ...\n",
+                after='from taskmq import task\n\n\n@task(queue="mail")\ndef send(to): ...\n',
+                others={"celeryconfig.py": 'task_routes = {"mails.*": {"queue": "mail"}}\n'},
+            ),
+            Example(
                 "old.py",
                 before="from celery import shared_task\n\n\n"
                 '@shared_task(routing_key="fast")\ndef ping(): ...\n',
@@ -91,7 +98,7 @@ class TaskOptions(PythonRule):
                 call = each.decorator if isinstance(each.decorator, cst.Call) else None
                 name = call.func if call is not None else each.decorator
                 if file.is_task_decorator(name):
-                    site = self._decorator(file, name, call, function in asking)
+                    site = self._decorator(file, name, call, function, function in asking)
                     if site is not None:
                         yield site
 
@@ -100,6 +107,7 @@ class TaskOptions(PythonRule):
         file: PythonFile,
         name: cst.BaseExpression,
         call: cst.Call | None,
+        function: cst.FunctionDef,
         asks_for_retry: bool,
     ) -> Site | None:
         where = call if call is not None else name
@@ -110,12 +118,15 @@ class TaskOptions(PythonRule):
             options, imports = self._options(file, name, arguments.keywords, asks_for_retry)
         except Unclear as problem:
             return file.mark_at(where, str(problem))
+        queue = _routed(file, function, arguments.keywords)
+        if queue is not None:
+            options.append((f"queue={json.dumps(queue)}",))
         shared = any(each == "celery.shared_task" for each in file.names(name))
         text: Part = file.whole(name)
         if shared:
             text, more = file.import_as("taskmq.task", name)
             imports += more
-        if not shared and not imports and _is_done(file, arguments.keywords):
+        if not shared and not imports and not queue and _is_done(file, arguments.keywords):
             return None
         shown = ("(", *comma_separated(options), ")") if options else ()
         return file.convert_at(
@@ -168,6 +179,15 @@ class TaskOptions(PythonRule):
             return []
         why = WHY_NOT.get(name, "the engine has no such option, or not with this value")
         raise Unclear(f"{name}: {why}")
+
+
+def _routed(
+    file: PythonFile, function: cst.FunctionDef, given: dict[str, cst.BaseExpression]
+) -> str | None:
+    """The queue that routes name for a task, which has none of its own."""
+    if "queue" in given or file.enclosing(function, cst.FunctionDef) is not None:
+        return None
+    return file.facts.queue_of(file.path, function.name.value)
 
 
 def _refuse_two_policies(file: PythonFile, given: dict[str, cst.BaseExpression]) -> None:
