@@ -63,6 +63,12 @@ def hook_of(body: str) -> str:
             "    def run(self, *args, **kwargs):\n        with app_context():\n"
             "            return super().run(*args, **kwargs)\n",
         ),
+        (
+            "    def on_failure(self, exc, task_id, args, kwargs, einfo):\n"
+            "        log(einfo.traceback, str(einfo))\n",
+            "    def on_failure(self, ctx, exc):\n"
+            '        log("".join(format_exception(exc)), "".join(format_exception(exc)))\n',
+        ),
         ("    abstract = True\n", "    pass\n"),
         (
             "    acks_late = False\n    track_started = True\n    soft_time_limit = 5\n",

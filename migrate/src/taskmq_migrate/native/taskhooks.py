@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from taskmq_migrate.model import Edit, Span
+from taskmq_migrate.model import Edit, NewImport, Span
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
@@ -36,7 +36,7 @@ STATES = {
     "SUCCESS": "SUCCEEDED",
 }
 WHY_NOT = {
-    "einfo": "einfo: the exception has its traceback: traceback.format_exception(…)",
+    "einfo": "einfo: the exception has its traceback, and what else there is",
     "retval": "retval: after_return is told the state; on_success has the result",
     "status": "status: compare it with the names of taskmq.JobState",
 }
@@ -47,6 +47,7 @@ class HookEdits:
     """What becomes of a hook."""
 
     edits: list[Edit] = field(default_factory=list)
+    imports: tuple[NewImport, ...] = ()
     guessed: bool = False
     """Whether what it is told may be something else than before."""
 
@@ -107,6 +108,10 @@ def hook_edits(file: PythonFile, function: cst.FunctionDef) -> HookEdits | None:
             made.edits += [file.replace(file.span(each), f"{uses.context}.id") for each in names]
         elif role == "status":
             made.edits += [_compared(file, each) for each in names]
+        elif role == "einfo" and told is not None and kept == "exc":
+            for each in names:
+                edit, made.imports = _traceback(file, each, told)
+                made.edits.append(edit)
         elif role not in ("args", "kwargs"):
             raise Unclear(f"{name}: {WHY_NOT[role]}")
     made.edits += _arguments(file, function, uses, roles)
@@ -200,6 +205,26 @@ def _compared(file: PythonFile, name: cst.Name) -> Edit:
         ):
             return file.replace(file.span(target.comparator), f'"{STATES[text]}"')
     raise Unclear(f"after_return: {WHY_NOT['status']}")
+
+
+def _traceback(
+    file: PythonFile, einfo: cst.Name, told: cst.Param
+) -> tuple[Edit, tuple[NewImport, ...]]:
+    """The text of the traceback, which ``einfo.traceback`` and ``str(einfo)`` are."""
+    around = file.parent(einfo)
+    if isinstance(around, cst.Arg):
+        around = file.parent(around)
+    is_text = isinstance(around, cst.Attribute) and around.attr.value == "traceback"
+    is_call = (
+        isinstance(around, cst.Call)
+        and isinstance(around.func, cst.Name)
+        and around.func.value == "str"
+        and len(around.args) == 1
+    )
+    if around is None or not (is_text or is_call):
+        raise Unclear(f"{WHY_NOT['einfo']}")
+    text, imports = file.import_as("traceback.format_exception", einfo)
+    return file.replace(file.span(around), f'"".join({text}({told.name.value}))'), imports
 
 
 def _arguments(

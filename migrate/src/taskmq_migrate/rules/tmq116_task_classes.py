@@ -124,6 +124,7 @@ class TaskClasses(PythonRule):
                 function,
                 "a hook of the engine's",
                 *made.edits,
+                imports=made.imports,
                 safety=Safety.UNSAFE if made.guessed else None,
             )
 
