@@ -115,8 +115,11 @@ class Attempt(msgspec.Struct):
 class Leash(Protocol):
     """How a coroutine is interrupted from outside, and why that was."""
 
-    def hold(self, context: CoroutineContext) -> AbstractContextManager[None]:
-        """While the body runs: interrupt it when ``context`` says so, or its time is over."""
+    def hold(self, context: CoroutineContext) -> None:
+        """The body begins: interrupt it when ``context`` says so, or its time is over."""
+
+    def let_go(self) -> None:
+        """The body has ended."""
 
     def explain(self, error: BaseException) -> BaseException:
         """What ``error`` stands for, which came out of the body."""
@@ -326,8 +329,8 @@ class Executor:
         return context
 
     async def run_async(self, attempt: Attempt, leash: Leash) -> Outcome:
-        """`run`, with the task awaited and ``leash`` to interrupt it. In an ``asyncio.Task`` of
-        its own: what the context is for `current_task` is never taken back there."""
+        """`run`, with the task awaited and ``leash`` to interrupt it. With context variables of its
+        own: what the context is for `current_task` is never taken back there."""
         delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
         if envelope.dedup is not None:
             refused = await asyncio.to_thread(self._claim, delivery, envelope)
@@ -339,8 +342,11 @@ class Executor:
         try:
             if task.hooks:
                 _before(task, context)
-            with leash.hold(context):
+            leash.hold(context)
+            try:
                 result = await task.body(*attempt.args, **attempt.kwargs)
+            finally:
+                leash.let_go()
             settlement = self._on_result(result, delivery, envelope, task, context)
             if self._offload is not None:
                 settlement = await asyncio.to_thread(self._sent, settlement, envelope)

@@ -1,5 +1,10 @@
 """One event loop, in a thread of its own: for tasks that are ``async def``, hundreds at once.
 
+Waiting deliveries are taken by *carriers*: each is an ``asyncio.Task``, and has a slot. It runs one
+job after the other as long as none waits for anything; from the first ``await`` at which a job
+stands still the task is that job's alone, and ends with it. So a job that has to wait has a task
+of its own, and short ones that never wait share one. Each has context variables of its own.
+
 A coroutine is interrupted by cancelling it, which is how asyncio does it: ``CancelledError`` comes
 out of the ``await`` that it waits at. Each reason (its ``timeout`` is over, it was revoked or its
 lease is lost, the worker has no more time) cancels it once. If the cancellation comes out of the
@@ -12,20 +17,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context
 from functools import partial
-from queue import SimpleQueue
+from typing import Any, cast
 
-from taskmq.context import CoroutineContext
-from taskmq.errors import JobCancelled, ReleaseJob, SoftTimeLimit
+from taskmq.errors import ReleaseJob
 from taskmq.executor import Attempt, Executor, Outcome
 from taskmq.transport import Delivery
 
 from .base import Done, Execute, InProcess, came_to_nothing
+from .leash import CoroutineLeash, soon
+from .side import SideThreads
 
 __all__ = ["AsyncioPool"]
 
@@ -33,6 +39,9 @@ logger = logging.getLogger("taskmq.pools")
 
 LAST_WORDS = 0.3
 """Seconds that coroutines have to clean up when they are ended with the worker."""
+
+TURN = 0.001
+"""Seconds of work that a carrier does before others get to run in the loop."""
 
 REFERENCE = b'"codec":"offloaded"'
 """Is in every envelope whose arguments are in a payload store. One that has it elsewhere loses a
@@ -64,6 +73,8 @@ class AsyncioPool(InProcess):
         self._pending: deque[Delivery] = deque()
         # The following belong to the thread of the loop.
         self._taken = 0  # slots
+        self._fresh = 0  # carriers whose job does not wait for anything, or that have not begun
+        self._wait = True  # jobs do, of late
         self._stopping = False
         self._leashes: dict[asyncio.Task[None], CoroutineLeash] = {}
         self._threads = SideThreads()
@@ -127,7 +138,7 @@ class AsyncioPool(InProcess):
 
     def _soon(self, call: Callable[[], None]) -> None:
         if self._loop is not None:
-            _soon(self._loop, call)
+            soon(self._loop, call)
 
     def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._stopping = True
@@ -141,54 +152,104 @@ class AsyncioPool(InProcess):
             return None
 
     def _fill(self) -> None:
-        while self._taken < self.slots and not self._stopping:
-            delivery = self._next()
-            if delivery is None:
-                return
+        """Have carriers for what waits: where jobs do not wait themselves, one has enough to do
+        that others would come too late."""
+        if self._stopping:
+            return
+        wanted = min(len(self._pending), self.slots - self._taken)
+        if not self._wait:
+            wanted = min(wanted, 1 - self._fresh)
+        for _ in range(wanted):
             self._taken += 1
-            # In a context of its own: context variables set by a job end with it.
-            Context().run(self._begin, delivery)
+            self._send_carrier(None)
 
-    def _begin(self, delivery: Delivery) -> None:
-        if REFERENCE in delivery.envelope:  # its arguments have to be fetched, which may take long
-            self._threads.run(partial(self._fetch, delivery))
+    def _send_carrier(self, first: Attempt | None) -> None:
+        """In a slot that is taken."""
+        self._fresh += 1
+        loop = asyncio.get_running_loop()
+        Context().run(loop.create_task, self._carry(loop, first))
+
+    async def _carry(self, loop: asyncio.AbstractEventLoop, first: Attempt | None) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        spent = 0.0
+        todo: Attempt | Delivery | None = first or self._next()
+        while todo is not None:
+            variables, leash = Context(), CoroutineLeash(loop)
+            step = variables.run(self._begin, todo, leash)
+            if isinstance(step, Outcome):
+                self._done(step)
+                self._wait = False
+                spent += step.runtime
+                if spent >= TURN or not _is_as_new(task):
+                    break
+            elif isinstance(step, Standstill):
+                self._fresh -= 1
+                await self._see_to(step, task, leash, variables)
+                self._free()
+                return
+            elif self._taken < self.slots:
+                self._taken += 1
+            else:  # its slot is that of a thread now
+                self._fresh -= 1
+                return
+            todo = self._next()
+        self._fresh -= 1
+        self._free()
+
+    def _begin(
+        self, todo: Attempt | Delivery, leash: CoroutineLeash
+    ) -> Outcome | Standstill | None:
+        """Up to where the job first stands still, or its end; ``None``: it is a thread's."""
+        if isinstance(todo, Attempt):
+            attempt = todo
+        elif REFERENCE in todo.envelope:  # its arguments have to be fetched, which may take long
+            self._threads.run(partial(self._fetch, todo))
+            return None
         else:
-            attempt = self._admit(delivery)
-            self._go_on(attempt)
-            if isinstance(attempt, Outcome):
-                self._taken -= 1
+            admitted = self._admit(todo)
+            if isinstance(admitted, Outcome):
+                return admitted
+            attempt = admitted
+        if not attempt.task.is_async:
+            self._threads.run(partial(self._run_sync, attempt))
+            return None
+        coroutine = self._executor.run_async(attempt, leash)
+        try:
+            return Standstill(attempt.delivery, coroutine, coroutine.send(None))
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        except BaseException as error:
+            return came_to_nothing(attempt.delivery, error)
+
+    async def _see_to(
+        self,
+        rest: Standstill,
+        task: asyncio.Task[None],
+        leash: CoroutineLeash,
+        variables: Context,
+    ) -> None:
+        """To the end of a job that has to wait."""
+        self._wait = True
+        if self._pending:
+            self._fill()
+        self._leashes[task] = leash
+        leash.tie(task)
+        try:
+            outcome = await Rest(rest, variables)
+        except BaseException as error:
+            outcome = came_to_nothing(rest.delivery, error)
+        del self._leashes[task]
+        if isinstance(leash.ended_by, ReleaseJob) and leash.given_back is not None:
+            leash.given_back.append(rest.delivery)  # which says all
+        else:
+            self._done(outcome)
 
     def _admit(self, delivery: Delivery) -> Attempt | Outcome:
         try:
             return self._executor.admit(delivery)
         except Exception as error:
             return came_to_nothing(delivery, error)
-
-    def _go_on(self, attempt: Attempt | Outcome) -> None:
-        if isinstance(attempt, Outcome):
-            self._done(attempt)
-        elif attempt.task.is_async:
-            loop = asyncio.get_running_loop()
-            leash = CoroutineLeash(loop)
-            leash.task = task = loop.create_task(self._run(attempt, leash))
-            self._leashes[task] = leash
-            task.add_done_callback(self._forget)
-        else:
-            self._threads.run(partial(self._run_sync, attempt))
-
-    async def _run(self, attempt: Attempt, leash: CoroutineLeash) -> None:
-        try:
-            outcome = await self._executor.run_async(attempt, leash)
-        except BaseException as error:
-            outcome = came_to_nothing(attempt.delivery, error)
-        if isinstance(leash.ended_by, ReleaseJob):
-            leash.given_back.append(attempt.delivery)  # which says all
-        else:
-            self._done(outcome)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        del self._leashes[task]
-        self._free()
 
     def _free(self) -> None:
         self._taken -= 1
@@ -221,9 +282,13 @@ class AsyncioPool(InProcess):
     def _fetched(self, attempt: Attempt | Outcome) -> None:
         """In the thread of the loop again."""
         self._threads.busy -= 1
-        Context().run(self._go_on, attempt)
         if isinstance(attempt, Outcome):
+            self._done(attempt)
             self._free()
+        elif attempt.task.is_async:
+            self._send_carrier(attempt)
+        else:
+            self._threads.run(partial(self._run_sync, attempt))
 
     def _run_sync(self, attempt: Attempt) -> None:
         try:
@@ -238,89 +303,52 @@ class AsyncioPool(InProcess):
         self._free()
 
 
-class CoroutineLeash:
-    """Cancels the coroutine of one job, and knows why. See `taskmq.executor.Leash`."""
+class Standstill:
+    """A coroutine, and what it waits for."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.task: asyncio.Task[None]
-        self.given_back: list[Delivery] = []
-        """Where to say that it was cancelled by `give_back`."""
-        self.ended_by: BaseException | None = None
-        """Why it ended, if it ended by a cancellation."""
-        self._loop = loop
-        self._holds = False
-        self._cause: BaseException | None = None  # of the last cancellation
+    __slots__ = ("awaited", "coroutine", "delivery")
 
-    @contextmanager
-    def hold(self, context: CoroutineContext) -> Iterator[None]:
-        limit, timer = context.envelope.timeout, None
-        if limit is not None:
-            cause = SoftTimeLimit(f"timeout of {limit:g} s is over")
-            timer = self._loop.call_later(limit, self._cancel, cause)
-        told = partial(self._cancel, JobCancelled(f"job {context.id} was cancelled"))
-        context.on_cancel = partial(_soon, self._loop, told)
-        self._holds = True
-        if context.cancelled:  # since it has been there, which is not long
-            told()
-        elif self._cause is not None:
-            self.task.cancel()
-        try:
-            yield
-        finally:
-            self._holds, context.on_cancel = False, None
-            if timer is not None:
-                timer.cancel()
-
-    def explain(self, error: BaseException) -> BaseException:
-        if not isinstance(error, asyncio.CancelledError) or self._cause is None:
-            return error
-        self.ended_by = self._cause
-        return self._cause.with_traceback(error.__traceback__)
-
-    def give_back(self, given_back: list[Delivery]) -> None:
-        """The worker has no more time."""
-        self.given_back = given_back
-        self._cancel(ReleaseJob("the worker stops"))
-
-    def _cancel(self, cause: BaseException) -> None:
-        if isinstance(self._cause, JobCancelled):
-            return  # nothing outweighs that, and once is enough
-        self._cause = cause
-        if self._holds:
-            self.task.cancel()
+    def __init__(
+        self, delivery: Delivery, coroutine: Coroutine[Any, Any, Outcome], awaited: object
+    ) -> None:
+        self.delivery = delivery
+        self.coroutine = coroutine
+        self.awaited = awaited
 
 
-class SideThreads:
-    """Daemon threads that are made when they are needed, and kept. One thread uses them."""
+class Rest:
+    """The rest of a coroutine, to be awaited; its steps see its own context variables."""
 
-    def __init__(self) -> None:
-        self.busy = 0
-        """How many have something to do; the owner counts down."""
-        self._count = 0
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+    __slots__ = ("_rest", "_variables")
 
-    def run(self, work: Callable[[], None]) -> None:
-        self.busy += 1
-        self._queue.put(work)
-        if self.busy > self._count:
-            self._count += 1
-            name = f"taskmq-side-{self._count}"
-            threading.Thread(target=self._live, name=name, daemon=True).start()
+    def __init__(self, rest: Standstill, variables: Context) -> None:
+        self._rest = rest
+        self._variables = variables
 
-    def stop(self) -> None:
-        """End when nothing is left."""
-        for _ in range(self._count):
-            self._queue.put(None)
+    def __await__(self) -> Generator[object, Any, Outcome]:
+        coroutine, run = self._rest.coroutine, self._variables.run
+        awaited = self._rest.awaited
+        while True:
+            error: BaseException | None = None
+            try:
+                value = yield awaited
+            except BaseException as thrown:
+                error = thrown
+            try:
+                if error is None:
+                    awaited = run(coroutine.send, value)
+                else:
+                    awaited = run(coroutine.throw, error)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            finally:
+                error = None  # no ring of frame and traceback
 
-    def _live(self) -> None:
-        while (work := self._queue.get()) is not None:
-            work()
 
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    """Do this in the thread of the loop. Nothing, if that has ended."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(call)
+def _is_as_new(task: asyncio.Task[None]) -> bool:
+    """Whether nothing of one job is left to the next: it may have cancelled the task it ran in."""
+    return sys.version_info >= (3, 11) and not task.cancelling()
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:

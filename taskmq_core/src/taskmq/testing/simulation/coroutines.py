@@ -11,7 +11,7 @@ from taskmq.clock import Clock
 from taskmq.errors import JobCancelled, ReleaseJob
 from taskmq.executor import Attempt, Executor, Outcome
 from taskmq.pools import Setting
-from taskmq.pools.aio import CoroutineLeash
+from taskmq.pools.leash import CoroutineLeash
 from taskmq.transport import DeadLetter, Defer, Delivery, Nack, RetryLater, Revoke, Settlement
 
 from .slots import Script, SlotPool
@@ -43,6 +43,9 @@ class SteppedLoop:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self._clock.monotonic()
 
     def call_later(self, delay: float, call: Callable[..., None], *arguments: Any) -> Timer:
         timer = Timer(self._clock.monotonic() + delay, lambda: call(*arguments))
@@ -76,7 +79,10 @@ class Strand:
     def begin(self, executor: Executor, attempt: Attempt) -> Outcome | None:
         self.at_most_once = attempt.envelope.ack == "on_completion"
         self._coroutine = executor.run_async(attempt, self.leash)
-        return self.resume()
+        outcome = self.resume()
+        if outcome is None:
+            self.leash.tie(cast("asyncio.Task[None]", self))
+        return outcome
 
     def cancel(self) -> None:
         self._to_cancel = True
@@ -126,7 +132,6 @@ class CoroutinePool(SlotPool):
             return
         leash = CoroutineLeash(cast(asyncio.AbstractEventLoop, self._loop))
         strand = Strand(delivery, leash)
-        leash.task = cast("asyncio.Task[None]", strand)
         outcome = strand.begin(self._executor, attempt)
         if outcome is None:
             self._running.append(strand)
@@ -145,7 +150,7 @@ class CoroutinePool(SlotPool):
         cause = strand.leash.ended_by
         if cause is not None:
             self._script.ended(strand.delivery, *_settlements(cause, strand))
-        if isinstance(cause, ReleaseJob):
+        if isinstance(cause, ReleaseJob) and strand.leash.given_back is not None:
             strand.leash.given_back.append(strand.delivery)
         else:
             self._done(outcome)
