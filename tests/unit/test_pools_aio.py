@@ -5,6 +5,7 @@ import contextvars
 import random
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from queue import SimpleQueue
 from types import ModuleType
@@ -31,6 +32,7 @@ class Bench:
         self.outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self.pool.start(self.executor.execute, self.outcomes.put)
         self.started: SimpleQueue[str] = SimpleQueue()
+        self.seen: list[asyncio.Task[Any] | None] = []
 
     def delivery(self, task: Task[..., Any], *args: Any) -> Delivery:
         envelope = self.app.seal(task.call(*args), self.app.clock.now()).envelope
@@ -118,6 +120,59 @@ def test_as_many_coroutines_at_once_as_there_are_slots(bench: Bench) -> None:
     bench.pool.submit([bench.delivery(count) for _ in range(50)])
     assert all(isinstance(bench.next(), Ack) for _ in range(50))
     assert most == 4
+
+
+def test_jobs_that_never_wait_share_a_task_and_one_that_waits_has_its_own(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskmq.pools.aio.TURN", DEADLINE)  # however busy the machine is
+
+    @bench.app.task
+    async def own(seconds: float) -> int:
+        before = asyncio.current_task()
+        if seconds:
+            await asyncio.sleep(seconds)
+        assert asyncio.current_task() is before
+        bench.seen.append(before)
+        return 0
+
+    assert isinstance(bench.run(own, 0), Ack)
+    del bench.seen[:]
+    bench.pool.submit([bench.delivery(own, seconds) for seconds in (0, 0, 0.001, 0, 0.001)])
+    assert all(isinstance(bench.next(), Ack) for _ in range(5))
+    short, waiting = bench.seen[:3], bench.seen[3:]
+    assert waiting[0] is not waiting[1]
+    if sys.version_info >= (3, 11):  # where a task says whether it is about to be cancelled
+        assert short[0] is short[1]
+
+
+def test_a_job_that_cancels_its_own_task_hurts_no_other(bench: Bench) -> None:
+    @bench.app.task
+    async def cancel_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    @bench.app.task
+    async def wait() -> None:
+        await asyncio.sleep(0)
+
+    tasks: list[Any] = [cancel_itself, wait] * 10
+    bench.pool.submit([bench.delivery(task) for task in tasks])
+    assert all(isinstance(bench.next(), Ack) for _ in tasks)
+
+
+def test_a_limit_counts_from_the_start_of_the_job(bench: Bench) -> None:
+    @bench.app.task(timeout=0.02)
+    async def late() -> None:
+        end = time.monotonic() + 0.03
+        while time.monotonic() < end:
+            pass
+        await asyncio.sleep(DEADLINE)
+
+    ended = bench.run(late)
+    assert isinstance(ended, DeadLetter)
+    assert ended.failure.type == "taskmq.errors.SoftTimeLimit"
 
 
 def test_withdrawn_deliveries_never_start(bench: Bench) -> None:

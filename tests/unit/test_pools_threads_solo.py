@@ -11,6 +11,7 @@ import pytest
 from taskmq.errors import ConfigError
 from taskmq.executor import Outcome
 from taskmq.pools import Pool, SoloPool, ThreadPool, make_pool
+from taskmq.pools.threads import CERTAIN
 from taskmq.transport import Ack, Delivery
 
 DEADLINE = 10.0
@@ -44,6 +45,11 @@ class Finished:
         self.ids.append(outcome.settlement.delivery.job_id)
         if len(self.ids) >= self._expected:
             self.all.set()
+
+    def expect(self, more: int) -> None:
+        """After those that were expected first."""
+        self._expected += more
+        self.all.clear()
 
 
 def ack(delivery: Delivery) -> Outcome:
@@ -166,6 +172,46 @@ def test_stop_says_whether_something_still_runs() -> None:
     release.set()
     assert done.all.wait(DEADLINE)
     assert pool.stop(DEADLINE)
+
+
+def warmed_up(slots: int, execute: Callable[[Delivery], Outcome]) -> tuple[ThreadPool, Finished]:
+    """A pool that has run so many short jobs that it expects more of them."""
+    pool, done = ThreadPool(slots), Finished(CERTAIN)
+    pool.start(execute, done)
+    for delivery in deliveries(CERTAIN):
+        pool.submit([delivery])
+    assert done.all.wait(DEADLINE)
+    return pool, done
+
+
+def test_one_slot_is_woken_for_short_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, done = warmed_up(8, ack)
+    roused: list[int] = []
+    monkeypatch.setattr(pool, "_rouse", roused.append)
+    pool.submit(deliveries(100))
+    assert roused == [1]
+    monkeypatch.undo()
+    done.expect(100)
+    pool._rouse(1)
+    assert done.all.wait(DEADLINE)
+    assert pool.stop(DEADLINE)
+
+
+def test_short_jobs_do_not_wait_behind_a_long_one_while_slots_are_idle() -> None:
+    release = threading.Event()
+
+    def execute(delivery: Delivery) -> Outcome:
+        if delivery.job_id == "long":
+            assert release.wait(DEADLINE)
+        return ack(delivery)
+
+    pool, done = warmed_up(2, execute)
+    done.expect(3)
+    pool.submit([msgspec.structs.replace(FIRST, job_id="long"), *deliveries(3)])
+    assert done.all.wait(DEADLINE / 2)
+    release.set()
+    assert pool.stop(DEADLINE)
+    assert done.ids[CERTAIN:] == ["0", "1", "2", "long"]
 
 
 def test_slots_have_names() -> None:

@@ -23,6 +23,7 @@ from .references import OFFLOADED
 
 __all__ = [
     "BUILT_IN",
+    "JSON",
     "NO_PAYLOAD_STORE",
     "SKIPPED",
     "Codec",
@@ -171,6 +172,13 @@ class CodecRegistry:
             raise DecodeError(
                 f"codec {payload.codec!r} cannot read the payload: {error}"
             ) from error
+
+    def load_json(self, data: bytes) -> Any:
+        """The value of untagged JSON, which is what nearly every job has. Raises `DecodeError`."""
+        try:
+            return self._load(data)
+        except Exception as error:
+            raise DecodeError(f"codec {JSON!r} cannot read the payload: {error}") from error
 
     def _custom(self, name: str) -> Codec:
         try:

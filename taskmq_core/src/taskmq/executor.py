@@ -154,6 +154,7 @@ class Executor:
         self._clock = app.clock
         self._find = app.tasks.find
         self._codecs = app.codecs
+        self._arguments_of = app.arguments_of
         self._emitter = app.emitter
         self._offload = app.offload
         self._dedup = dedup or Dedup(app, lease=app.config.lease)
@@ -193,7 +194,11 @@ class Executor:
         try:
             if envelope.codec == OFFLOADED:
                 envelope = self._app.fetch(envelope)
-            args, kwargs = self._arguments(delivery, envelope, task)
+            args, kwargs = self._arguments_of(envelope)
+            if envelope.after:
+                args, kwargs = inject(delivery, envelope, self._codecs.decode, args, kwargs)
+            if task.converter is not None:
+                args, kwargs = task.converter(args, kwargs)
             if task.hooks:
                 task.check(args, kwargs)
         except PayloadLost as error:
@@ -240,16 +245,6 @@ class Executor:
                     will_retry=state is JobState.QUEUED,
                 )
         return Outcome(settlement, runtime)
-
-    # -- before the task ---------------------------------------------------------------------
-
-    def _arguments(
-        self, delivery: Delivery, envelope: Envelope, task: Task[..., Any]
-    ) -> tuple[Sequence[Any], dict[str, Any]]:
-        args, kwargs = self._app.arguments_of(envelope)
-        if envelope.after:
-            args, kwargs = inject(delivery, envelope, self._codecs.decode, args, kwargs)
-        return task.converter(args, kwargs) if task.converter else (args, kwargs)
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -401,7 +396,9 @@ class Executor:
             spawn: Sequence[Sealed] = ()
             if type(result) is Extension:
                 spawn, result = self._seal(result.calls), result.result
-            payload = self._payload(envelope, result)
+            payload = None
+            if envelope.store_result or envelope.feeds:
+                payload = self._payload(envelope, result)
         except PayloadUnavailable as error:  # what it adds cannot be stored now, but later
             logger.warning("job %s is put off: %s", delivery.job_id, error)
             return Defer(delivery, PUT_OFF)
@@ -430,9 +427,7 @@ class Executor:
         except TaskmqError as error:
             raise EncodeError(str(error)) from error
 
-    def _payload(self, envelope: Envelope, result: Any) -> Payload | None:
-        if not (envelope.store_result or envelope.feeds):
-            return None
+    def _payload(self, envelope: Envelope, result: Any) -> Payload:
         if result is None:
             return NULL
         return self._codecs.encode(result, envelope.codec)

@@ -5,6 +5,11 @@ safe: a slot and the owner cannot both get the same delivery. A slot that finds 
 puts its own lock on the list of idle slots and blocks on it; whoever submits work releases as many
 of these locks as there is work for. There is no lock that all slots share, and no wake-up without
 work.
+
+Jobs of microseconds are not worth that many threads: they would take the interpreter from each
+other at every system call. Where nearly all jobs of late were such, one slot is woken for what is
+submitted, and takes one after the other. An overseer, a thread as well, looks every millisecond
+whether anything has ended; if not, the slot has met a long job, and all others are woken.
 """
 
 from __future__ import annotations
@@ -13,13 +18,24 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 
+from taskmq.executor import Outcome
 from taskmq.transport import Delivery
 
 from .base import Done, Execute, InProcess, came_to_nothing, run_one
 
 __all__ = ["ThreadPool"]
+
+
+SHORT = 50e-6
+"""Seconds: waking a thread takes about as long as a job that is shorter."""
+CERTAIN = 16
+"""Short jobs that make it certain that the next are short, too; each other job counts against
+four of them, so that one that was held up by chance changes nothing."""
+PATIENCE = 0.001
+"""Seconds that short jobs wait behind one that turns out long, at most twice."""
 
 
 class ThreadPool(InProcess):
@@ -38,6 +54,9 @@ class ThreadPool(InProcess):
         self._idle: deque[threading.Lock] = deque()
         self._threads: list[threading.Thread] = []
         self._stopping = False
+        self._short = 0  # up to CERTAIN
+        self._last: Outcome | None = None
+        self._overseer = Overseer(self._pending, self._progress, self._rouse)
         self._execute: Execute
         self._done: Done
 
@@ -51,8 +70,15 @@ class ThreadPool(InProcess):
             thread.start()
 
     def submit(self, deliveries: Sequence[Delivery]) -> None:
+        some_slot_is_at_it = bool(self._pending)
         self._pending.extend(deliveries)
-        self._rouse(len(deliveries))
+        if self._short <= CERTAIN // 2:
+            self._rouse(len(deliveries))
+            return
+        if not some_slot_is_at_it:
+            self._rouse(1)
+        if len(deliveries) > 1 or some_slot_is_at_it:
+            self._overseer.watch()
 
     def unstarted(self) -> int:
         return len(self._pending)
@@ -71,10 +97,15 @@ class ThreadPool(InProcess):
     def stop(self, timeout: float) -> bool:
         self._stopping = True
         self._rouse(self.slots)
+        self._overseer.stop()
         end = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
+
+    def _progress(self) -> object:
+        """Another object whenever a job has ended."""
+        return self._last
 
     def _rouse(self, most: int) -> None:
         for _ in itertools.repeat(None, most):
@@ -101,6 +132,11 @@ class ThreadPool(InProcess):
             except BaseException as error:  # an interrupt belongs to the main thread, not here
                 outcome = came_to_nothing(delivery, error)
             done(outcome)
+            self._last = outcome
+            if outcome.runtime >= SHORT:
+                self._short = max(0, self._short - 4)
+            elif self._short < CERTAIN:
+                self._short += 1
 
     def _sleep(self, bell: threading.Lock) -> None:
         """Block until there may be something to do."""
@@ -113,3 +149,50 @@ class ThreadPool(InProcess):
                 bell.acquire()  # somebody did, and has released it or is about to
             return
         bell.acquire()
+
+
+class Overseer:
+    """Wakes all slots when nothing has ended for a while and something waits. Asleep while nothing
+    does; its thread is made when it is first needed."""
+
+    def __init__(
+        self,
+        pending: deque[Delivery],
+        progress: Callable[[], object],
+        rouse: Callable[[int], None],
+    ) -> None:
+        self._pending = pending
+        self._progress = progress
+        self._rouse = rouse
+        self._awake = False
+        self._stopping = False
+        self._orders: SimpleQueue[None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def watch(self) -> None:
+        """Until nothing waits. One thread calls this, or some that take turns."""
+        if self._awake:
+            return
+        self._awake = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="taskmq-overseer", daemon=True)
+            self._thread.start()
+        self._orders.put(None)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._orders.put(None)
+
+    def _run(self) -> None:
+        while True:
+            self._orders.get()
+            while self._pending and not self._stopping:
+                before = self._progress()
+                time.sleep(PATIENCE)
+                if self._progress() is before:
+                    self._rouse(len(self._pending))
+            self._awake = False
+            if self._stopping:
+                return
+            if self._pending:  # since the look, so that nobody has ordered another
+                self._orders.put(None)

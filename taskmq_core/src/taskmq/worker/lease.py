@@ -52,7 +52,8 @@ class LeaseKeeper:
         self._terminate = terminate
         # By identity: hashing a delivery costs more, and two of one job may be held at once.
         self._held: dict[int, Delivery] = {}
-        self._recalled: dict[int, tuple[Delivery, Recall]] = {}  # held, or was until it was lost
+        self.recalls: dict[int, tuple[Delivery, Recall]] = {}
+        """What must not start any more, and why: held, or was until it was lost."""
         self._checked: dict[int, Delivery] = {}  # what was held at the last check
         self._lock = threading.Lock()
         self._failing = False
@@ -60,21 +61,22 @@ class LeaseKeeper:
     def hold(self, deliveries: Iterable[Delivery]) -> None:
         """Keep these from now on."""
         with self._lock:
-            self._held.update((id(delivery), delivery) for delivery in deliveries)
+            self._held.update({id(delivery): delivery for delivery in deliveries})
 
     def let_go(self, settlements: Iterable[Settlement]) -> None:
         """Keep these no longer. To be called before they are settled: a renewal that comes too
         late for one is then known to be no loss."""
         with self._lock:
-            for settlement in settlements:
-                self._held.pop(id(settlement.delivery), None)
-                self._recalled.pop(id(settlement.delivery), None)
+            gone = [id(settlement.delivery) for settlement in settlements]
+            for key in gone:
+                self._held.pop(key, None)
+            if self.recalls:
+                for key in gone:
+                    self.recalls.pop(key, None)
 
     def recalled(self, delivery: Delivery) -> Recall | None:
-        """Why it must not start any more, if that is so. Costs next to nothing."""
-        if not self._recalled:
-            return None
-        found = self._recalled.get(id(delivery))
+        """Why it must not start any more, if that is so."""
+        found = self.recalls.get(id(delivery))
         return None if found is None else found[1]
 
     def recall_unstarted(self, is_paused: Callable[[Delivery], bool]) -> None:
@@ -83,7 +85,7 @@ class LeaseKeeper:
             recalled = [
                 (delivery, Recall.PAUSED)
                 for key, delivery in self._held.items()
-                if key not in self._recalled
+                if key not in self.recalls
                 and self._context(delivery) is None
                 and is_paused(delivery)
             ]
@@ -177,7 +179,7 @@ class LeaseKeeper:
     def _call_back(self, recalled: Sequence[tuple[Delivery, Recall]]) -> None:
         if recalled:
             with self._lock:
-                self._recalled.update((id(each[0]), each) for each in recalled)
+                self.recalls.update((id(each[0]), each) for each in recalled)
             self._recall(recalled)
 
     def _context(self, delivery: Delivery) -> RunningJob | None:

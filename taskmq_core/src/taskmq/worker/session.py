@@ -247,7 +247,7 @@ class Session:
     def _execute(self, delivery: Delivery) -> Outcome:
         # It may have been recalled since the loop last looked: in the solo pool the loop is inside
         # the job before this one.
-        why = self.keeper.recalled(delivery)
+        why = self.keeper.recalled(delivery) if self.keeper.recalls else None
         if why is None:
             return self._executor.execute(delivery)
         if why is Recall.REVOKED:
