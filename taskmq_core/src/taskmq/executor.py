@@ -194,6 +194,7 @@ class Executor:
         try:
             if envelope.codec == OFFLOADED:
                 envelope = self._app.fetch(envelope)
+            args: Sequence[Any]
             args, kwargs = self._arguments_of(envelope)
             if envelope.after:
                 args, kwargs = inject(delivery, envelope, self._codecs.decode, args, kwargs)
