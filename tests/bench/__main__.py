@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     what.add_argument("--rounds", type=int, default=5, help="medians of so many (default: 5)")
     what.add_argument("--jobs", type=int, help="a run; default: as each workload needs them")
-    what.add_argument("--idle-seconds", type=float, default=3.0)
+    what.add_argument("--idle-seconds", type=float, default=10.0)
     what.add_argument("--no-fsync", action="store_true", help="PostgreSQL waits for no disk")
     out = parser.add_argument_group("what comes of it")
     out.add_argument("--json", type=Path, help="write every run there (-: print them)")
