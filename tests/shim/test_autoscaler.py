@@ -162,6 +162,7 @@ def test_a_worker_runs_the_autoscaler_of_the_program(program: Any) -> None:
     (program.folder / "go").touch()
     assert worker.stop() == 0
     assert "concurrency: {min=1, max=3} (prefork)" in worker.output
+    assert "while other threads run" not in worker.output
 
 
 @pytest.mark.unit

@@ -39,6 +39,7 @@ class WorkerComponent(bootsteps.StartStopStep):
     label = "Autoscaler"
     conditional = True
     requires = (Pool,)
+    begun = False
 
     def __init__(self, w: Any, **kwargs: Any) -> None:
         super().__init__(w, **kwargs)
@@ -55,7 +56,20 @@ class WorkerComponent(bootsteps.StartStopStep):
         told = getattr(self.obj, "on_task_received", None)
         if told is not None:
             parent.consumer.on_task_message.add(told)
-        return super().start(parent)
+        later = getattr(type(parent), "when_ready", None)
+        return self._begin() if later is None else later(parent, self._begin)
+
+    def _begin(self) -> None:
+        """Not before the worker has its first children: they are forked, and no other thread
+        should run then."""
+        self.begun = True
+        self.obj.start()
+
+    def stop(self, parent: Any) -> Any:
+        return super().stop(parent) if self.begun else None
+
+    def terminate(self, parent: Any) -> Any:
+        return super().terminate(parent) if self.begun else None
 
     def info(self, w: Any) -> dict[str, Any]:
         return {"autoscaler": w.autoscaler.info()}

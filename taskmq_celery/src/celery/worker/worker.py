@@ -82,6 +82,7 @@ class WorkController:
         self._beat: Any = None
         self._stopping = self._terminated = False
         self._pidbox = Pidbox(self)
+        self._when_ready: list[Callable[[], Any]] = []
         self.steps: list[Any] = []
         self.app.loader.init_worker()
         self.on_before_init(**kwargs)
@@ -303,6 +304,10 @@ class WorkController:
         if conf.worker_enable_remote_control and carries_control(conf.broker_read_url):
             self._pidbox.start()
 
+    def when_ready(self, function: Callable[[], Any]) -> None:
+        """Have a function called once the worker is about to take its first job."""
+        self._when_ready.append(function)
+
     def start_beat(self) -> None:
         """Run the scheduler of periodic tasks here, too, if that was asked for: in a thread, which
         ends with this process, whatever ends it."""
@@ -460,6 +465,8 @@ class _Observer:
         controller.listen()
         controller.events.start()
         controller.start_beat()
+        for begin in controller._when_ready:
+            begin()
         if not controller._steps.start_consumer():
             return
         if controller.consumer is not None:
