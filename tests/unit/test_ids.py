@@ -1,5 +1,6 @@
 """Job ids are ULIDs."""
 
+import itertools
 import multiprocessing
 import time
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmq.ids import ALPHABET, ULID_LENGTH, new_id, timestamp_of
+from taskmq import ids
+from taskmq.ids import ALPHABET, ULID_LENGTH, new_id, new_ids, timestamp_of
 
 
 @given(st.integers(min_value=0, max_value=2**48 - 1))
@@ -34,6 +36,20 @@ def test_ids_of_one_instant_differ() -> None:
 def test_ids_of_one_process_ascend_even_within_a_millisecond() -> None:
     ids = [new_id(1.0) for _ in range(1_000)]
     assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 1_000])
+@pytest.mark.parametrize("start", [7 << 18, (8 << 18) - 2, (8 << 18) - 500])
+def test_ids_of_a_batch_are_like_those_made_one_by_one(
+    count: int, start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ids, "_count", itertools.count(start))
+    batch = new_ids(1_500.0, count)
+    monkeypatch.setattr(ids, "_count", itertools.count(start))
+    single = [new_id(1_500.0) for _ in range(count)]
+    assert [each[:19] for each in batch] == [each[:19] for each in single]  # the rest is random
+    assert all(len(each) == ULID_LENGTH and set(each) <= set(ALPHABET) for each in batch)
+    assert batch == sorted(set(batch))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of it under xdist

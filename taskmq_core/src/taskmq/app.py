@@ -317,14 +317,17 @@ class App:
         """Store jobs of any tasks of this app, all or none, in order, in one round trip; with a
         ``connection`` as part of the transaction that is open there."""
         now = self.clock.now()
-        sealed = [self.seal(call, now) for call in calls]
-        refuse_jobs(sealed, self.store_name, self.transport.capabilities)
+        sealed = self.seal_many(calls, now)
+        transport = self.transport
+        refuse_jobs(sealed, self.store_name, transport.capabilities)
         if self._eager is not None:
-            stored = self.transport.enqueue(sealed)  # nobody else would make room
+            stored = transport.enqueue(sealed)  # nobody else would make room
         elif connection is not None:
             stored = self._enqueue_within(sealed, connection)
+        elif self.spool is None:
+            stored = self._enqueue_or_wait(sealed)
         else:
-            stored = self._enqueue_or_spool(sealed)
+            stored = self.spool.submit(sealed, lambda: self._enqueue_or_wait(sealed))
         if self.offload is not None:
             self._discard_unused(self.offload, sealed, stored)
         if self.emitter.active:
@@ -336,14 +339,11 @@ class App:
             for one, call in zip(stored, calls, strict=True)
         ]
 
-    def _enqueue_or_spool(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
-        def enqueue() -> list[Enqueued]:
-            patience = self.config.publish_timeout
-            return enqueue_or_wait(
-                self.transport, sealed, self.config.queues, publish_timeout=patience
-            )
-
-        return enqueue() if self.spool is None else self.spool.submit(sealed, enqueue)
+    def _enqueue_or_wait(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
+        config = self.config
+        return enqueue_or_wait(
+            self.transport, sealed, config.queues, publish_timeout=config.publish_timeout
+        )
 
     def _enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
         store = self.transport
@@ -377,6 +377,10 @@ class App:
     def seal(self, call: Call[Any], now: float) -> Sealed:
         """See `taskmq.sealing.Sealer.seal`."""
         return self._sealer.seal(call, now)
+
+    def seal_many(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
+        """See `taskmq.sealing.Sealer.seal_many`."""
+        return self._sealer.seal_many(calls, now)
 
     def seal_envelope(self, envelope: Envelope) -> Sealed:
         """See `taskmq.sealing.Sealer.seal_envelope`."""

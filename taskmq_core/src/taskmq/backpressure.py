@@ -33,12 +33,9 @@ def enqueue_or_wait(
     than would ever fit.
     """
 
-    def enqueue() -> list[Enqueued]:
+    try:
         with within(publish_timeout):
             return transport.enqueue(sealed)
-
-    try:
-        return enqueue()
     except QueueFull as full:
         if not _may_wait(full, sealed, queues):
             raise
@@ -48,7 +45,8 @@ def enqueue_or_wait(
         while True:
             listener.clear()
             try:
-                return enqueue()
+                with within(publish_timeout):
+                    return transport.enqueue(sealed)
             except QueueFull as full:
                 left = deadline - monotonic()
                 if left <= 0 or not _may_wait(full, sealed, queues):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -81,8 +81,10 @@ class CodecRegistry:
             self._plain: Callable[[Any], bytes] = partial(_dump, default=self._no_plain_form)
             self._tagged: Callable[[Any], bytes] = partial(_dump, default=self._tag)
             self._load: Callable[[bytes], Any] = json.loads
+            self._lines: Callable[[Sequence[Any]], bytes] | None = None
         else:
-            self._plain = msgspec.json.Encoder(enc_hook=self._no_plain_form).encode
+            plain = msgspec.json.Encoder(enc_hook=self._no_plain_form)
+            self._plain, self._lines = plain.encode, plain.encode_lines
             self._tagged = msgspec.json.Encoder(enc_hook=self._tag).encode
             self._load = msgspec.json.Decoder().decode
 
@@ -151,6 +153,22 @@ class CodecRegistry:
         except Exception as error:
             raise EncodeError(f"cannot encode: {error}") from error
 
+    def encode_plain(self, values: Sequence[Any]) -> list[bytes] | None:
+        """Many values as plain JSON, by one call of the encoder. ``None`` if one of them needs
+        more than that, or cannot be encoded: `encode_many` takes each, or says what is wrong."""
+        if self._lines is None or self._types:
+            return None
+        try:
+            lines = self._lines(values).split(b"\n")[:-1]
+            if len(lines) != len(values):  # one that was encoded already, with line breaks
+                return None
+            for value, data in zip(values, lines, strict=True):
+                if b"null" in data:
+                    refuse_non_finite(value)
+        except Exception:
+            return None
+        return lines
+
     def decode(self, payload: Payload) -> Any:
         """The value of a payload. Raises `DecodeError`, whatever the bytes are; for a reference
         also what `taskmq.payloads.Offload.fetch_result` does."""
@@ -198,7 +216,7 @@ class CodecRegistry:
         try:
             if self._types and any(self._needs_tag(value) for value in values):
                 raise _NeedsTag
-            name, encoded = JSON, [self._plain(value) for value in values]
+            name, encoded = JSON, list(map(self._plain, values))
         except _NeedsTag:
             name, encoded = TAGGED, [self._tagged(self._escape(value)) for value in values]
         for value, data in zip(values, encoded, strict=True):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .policy import TaskPolicy
 
-__all__ = ["Rules", "flow_of", "key_of", "rules_of"]
+__all__ = ["Rules", "flow_of", "goes_by_arguments", "key_of", "rules_of"]
 
 NOTHING: tuple[tuple[Limit, ...], Fair | None] = ((), None)
 TEMPLATES = ("rate_key", "concurrency_key", "fair_key", "dedup")
@@ -63,6 +63,16 @@ def _check_templates(name: str, policy: TaskPolicy, signature: inspect.Signature
                         f"task {name!r}: {option} names {argument!r}, which is no parameter of "
                         f"it{nearest(argument, known)}"
                     )
+
+
+def goes_by_arguments(policy: TaskPolicy) -> bool:
+    """Whether limits, turns or the dedup key of a task's jobs depend on their arguments."""
+    return (
+        policy.rate_key is not None
+        or policy.concurrency_key is not None
+        or policy.fair_key is not None
+        or policy.dedup is not None
+    )
 
 
 def flow_of(

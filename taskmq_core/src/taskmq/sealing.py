@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .call import Call, instant
+from msgspec import Raw
+from msgspec.structs import replace
+
+from .call import NO_OPTIONS, Call, instant
 from .codec import BUILT_IN, JSON, NO_PAYLOAD_STORE, CodecRegistry
 from .config import Config
 from .dedup import dedup_of
-from .envelope import DAY, VERSION, Envelope, Sealed, embed, extract, seal
+from .envelope import DAY, VERSION, Envelope, Sealed, embed, extract, seal, seal_alike
 from .errors import DecodeError, MalformedEnvelope
-from .flow import flow_of
-from .ids import new_id
+from .flow import flow_of, goes_by_arguments
+from .ids import new_id, new_ids
 from .references import OFFLOADED
 
 if TYPE_CHECKING:
+    from .limits import Capacity
     from .payloads import Offload
+    from .policy import TaskPolicy
 
 __all__ = ["Sealer"]
 
 T = TypeVar("T")
+MOST_PATTERNS = 1000
+"""So many tasks' are kept: a program may make up names of tasks without end."""
 
 
 class Sealer:
@@ -32,16 +40,111 @@ class Sealer:
         self._config = config
         self._codecs = codecs
         self._offload = offload
+        self._patterns: dict[str, tuple[TaskPolicy, Envelope, Capacity | None]] = {}
 
     def seal(self, call: Call[Any], now: float) -> Sealed:
         """The envelope of a call, checked against the size limit. Large arguments are in the
         payload store then, if the app has one."""
+        pattern, capacity = self._pattern(call, now)
+        own = self._arguments(call, call.with_.codec or call.task.policy.codec)
+        if call.after or call.feeds:
+            own["after"], own["feeds"] = call.after, call.feeds
+        job_id = call.id or call.with_.id or new_id(now)
+        sealed = self.seal_envelope(replace(pattern, id=job_id, enqueued_at=now, **own))
+        return Sealed(sealed.envelope, sealed.data, capacity, pattern)
+
+    def seal_many(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
+        """The same for many. What does not depend on the single job is found once for those that
+        follow each other and are of one task, with the same options."""
+        if len(calls) == 1:
+            return [self.seal(calls[0], now)]
+        sealed: list[Sealed] = []
+        start, count = 0, len(calls)
+        while start < count:
+            first, stop = calls[start], start + 1
+            task, options, workflow = first.task, first.with_, first.workflow
+            if not goes_by_arguments(task.policy):
+                run_if, fail_fast = first.run_if, first.fail_fast
+                while stop < count:
+                    call = calls[stop]
+                    if call.task is not task or call.with_ is not options:
+                        break
+                    if call.workflow != workflow or call.run_if != run_if:
+                        break
+                    if call.fail_fast != fail_fast:
+                        break
+                    stop += 1
+            if stop == start + 1:
+                sealed.append(self.seal(first, now))
+            else:
+                sealed += self._seal_alike(calls[start:stop], now)
+            start = stop
+        return sealed
+
+    def _seal_alike(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
+        """Of calls that a pattern serves: the first one's."""
+        first = calls[0]
+        pattern, capacity = self._pattern(first, now)
+        own = first.with_.id
+        ids = [call.id or own for call in calls]
+        if None in ids:
+            ids = [given or new for given, new in zip(ids, new_ids(now, len(ids)), strict=True)]
+        envelopes = self._envelopes(calls, ids, pattern, now)
+        if self._offload is not None:
+            envelopes = [self._offload.send(envelope) for envelope in envelopes]
+        return seal_alike(envelopes, self._config.max_message_bytes, pattern, capacity)
+
+    def _envelopes(
+        self, calls: Sequence[Call[Any]], ids: Sequence[Any], pattern: Envelope, now: float
+    ) -> list[Envelope]:
+        named = calls[0].with_.codec or calls[0].task.policy.codec
+        plain = None
+        if named is None or named in BUILT_IN:
+            plain = self._codecs.encode_plain([call.args for call in calls])
+        envelopes = []
+        for place, call in enumerate(calls):
+            if plain is None or call.kwargs:
+                own = self._arguments(call, named)
+            else:
+                own = {"args": Raw(plain[place])}
+            if call.after or call.feeds:
+                own["after"], own["feeds"] = call.after, call.feeds
+            envelopes.append(replace(pattern, id=ids[place], enqueued_at=now, **own))
+        return envelopes
+
+    def _arguments(self, call: Call[Any], codec: str | None) -> dict[str, Any]:
+        """The fields of an envelope that hold arguments."""
+        codec, (args, kwargs) = self._codecs.encode_many((call.args, call.kwargs), codec)
+        if codec in BUILT_IN:
+            own: dict[str, Any] = {"codec": codec, "args": Raw(args)}
+            return {**own, "kwargs": Raw(kwargs)} if call.kwargs else own
+        is_json = self._codecs.is_json(codec)
+        return {
+            "codec": codec,
+            "args": embed(args, is_json=is_json),
+            "kwargs": embed(kwargs, is_json=is_json),
+        }
+
+    def _pattern(self, call: Call[Any], now: float) -> tuple[Envelope, Capacity | None]:
+        """What all jobs of such calls have in common: `taskmq.envelope.OWN` fields are still to be
+        set. It is kept for calls without options, which are most."""
+        task, policy = call.task, call.task.policy
+        plain = call.with_ is NO_OPTIONS and call.workflow is None and not call.fail_fast
+        if not plain or call.run_if != "succeeded":
+            return self._make_pattern(call, now)
+        known = self._patterns.get(task.name)
+        if known is not None and known[0] is policy:
+            return known[1], known[2]
+        pattern, capacity = self._make_pattern(call, now)
+        if policy.expires is None and not goes_by_arguments(policy):
+            if len(self._patterns) >= MOST_PATTERNS:
+                self._patterns.clear()
+            self._patterns[task.name] = (policy, pattern, capacity)
+        return pattern, capacity
+
+    def _make_pattern(self, call: Call[Any], now: float) -> tuple[Envelope, Capacity | None]:
         task, options, config = call.task, call.with_, self._config
         policy = task.policy
-        codec, (args, kwargs) = self._codecs.encode_many(
-            (call.args, call.kwargs), options.codec or policy.codec
-        )
-        is_json = codec in BUILT_IN or self._codecs.is_json(codec)
         expires = policy.expires if options.expires is None else options.expires
         queue = options.queue or policy.queue or config.default_queue
         declared = config.queues.get(queue)
@@ -49,14 +152,11 @@ class Sealer:
         dedup = None
         if policy.dedup is not None or options.dedup is not None:
             dedup = dedup_of(call)
-        envelope = Envelope(
+        pattern = Envelope(
             v=VERSION,
-            id=call.id or options.id or new_id(now),
+            id="",
             task=task.name,
             queue=queue,
-            args=embed(args, is_json=is_json),
-            kwargs=embed(kwargs, is_json=is_json),
-            codec=codec,
             priority=_or(options.priority, policy.priority),
             eta=None if options.eta is None else instant("eta", options.eta, now),
             expires_at=None if expires is None else instant("expires", expires, now),
@@ -69,8 +169,6 @@ class Sealer:
             key_ttl=_or(options.key_ttl, config.key_ttl),
             store_result=_or(options.store_result, _or(policy.store_result, config.store_results)),
             result_ttl=_or(options.result_ttl, _or(policy.result_ttl, config.result_ttl)),
-            feeds=call.feeds,
-            after=call.after,
             run_if=call.run_if,
             workflow=call.workflow,
             fail_fast=call.fail_fast,
@@ -80,12 +178,8 @@ class Sealer:
             dedup_ttl=DAY if dedup is None else self._dedup_ttl(call),
             trace=dict(options.trace) if options.trace else {},
             headers=dict(options.headers) if options.headers else {},
-            enqueued_at=now,
         )
-        sealed = self.seal_envelope(envelope)
-        if declared is None or declared.capacity is None:
-            return sealed
-        return Sealed(envelope, sealed.data, declared.room)
+        return pattern, None if declared is None or declared.capacity is None else declared.room
 
     def _dedup_ttl(self, call: Call[Any]) -> float:
         return _or(call.with_.dedup_ttl, _or(call.task.policy.dedup_ttl, self._config.dedup_ttl))

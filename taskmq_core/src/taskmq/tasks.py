@@ -28,7 +28,7 @@ from typing import (
     TypeVar,
 )
 
-from .call import Call, Options, When
+from .call import NO_OPTIONS, Call, Options, When
 from .context import TaskContext, current_task
 from .conversion import ArgumentConverter, argument_converter, result_type
 from .errors import ConfigError, TaskNotBound
@@ -54,6 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 POLICY = tuple(TaskPolicy.__dataclass_fields__)
+NONE_GIVEN = (None,) * 7
 HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "on_lost", "after_return")
 
 
@@ -178,15 +179,18 @@ class Task(Generic[P, R]):
         stored then.
         """
         self.check(args, kwargs)
-        options = Options(
-            queue=queue,
-            eta=eta,
-            expires=expires,
-            timeout=timeout,
-            priority=priority,
-            key=key,
-            headers=headers,
-        )
+        given = (queue, eta, expires, timeout, priority, key, headers)
+        options = NO_OPTIONS
+        if given != NONE_GIVEN:
+            options = Options(
+                queue=queue,
+                eta=eta,
+                expires=expires,
+                timeout=timeout,
+                priority=priority,
+                key=key,
+                headers=headers,
+            )
         return self.app.submit(Call(self, args, kwargs, options), connection=connection)
 
     async def asubmit(self, *args: Any, **kwargs: Any) -> Result[R]:
@@ -207,8 +211,17 @@ class Task(Generic[P, R]):
 
         >>> send.submit_many([("a@b.com",), ("c@d.com",)], queue="email")
         """
-        shared = Options.of(options)
-        made = [self._as_call(call, shared) for call in calls]
+        shared = Options.of(options) if options else NO_OPTIONS
+        least, most = self._arity or (1, 0)
+        made = []
+        for given in calls:
+            if isinstance(given, Call):
+                made.append(given)
+                continue
+            args = tuple(given)
+            if not least <= len(args) <= most:
+                self.check(args, {})
+            made.append(Call(self, args, {}, shared))
         return self.app.submit_many(made, connection=connection)
 
     # -- binding and introspection ---------------------------------------------------------
@@ -301,13 +314,6 @@ class Task(Generic[P, R]):
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name}{self.signature}: {error}") from None
-
-    def _as_call(self, call: Call[R] | Sequence[Any], options: Options) -> Call[R]:
-        if isinstance(call, Call):
-            return call
-        args = tuple(call)
-        self.check(args, {})
-        return Call(self, args, {}, options)
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
+from taskmq.envelope import Sealed, seal
 from taskmq.errors import TransportError, UnknownDependency
 from taskmq.records import JobFilter
 from taskmq.states import JobState
@@ -48,6 +53,31 @@ def envelope_bytes_are_kept_as_they_are(subject: Subject) -> None:
     subject.transport.enqueue([sealed])
     equal(subject.record(sealed.envelope.id).envelope, sealed.data, "the stored envelope")
     equal(subject.take().envelope, sealed.data, "the delivered envelope")
+
+
+@case()
+def jobs_of_one_pattern_are_stored_like_any_others(subject: Subject) -> None:
+    """Jobs that share all but their own fields, in a batch with others and with known ones."""
+    now = subject.clock.now()
+
+    def alike(count: int, **fields: Any) -> list[Sealed]:
+        pattern = subject.job(**fields).envelope
+        made = [replace(pattern, id=subject.job().envelope.id) for _ in range(count)]
+        return [Sealed(one, seal(one, 10_000).data, None, pattern) for one in made]
+
+    first, second = alike(63, priority=2), alike(2, eta=now + 60, task="demo.later")
+    subject.transport.enqueue(first[:1])
+    batch = [*first, subject.job(task="demo.other"), *second, first[5]]
+    created = [one.created for one in subject.transport.enqueue(batch)]
+    equal(created, [False, *[True] * 65, False], "which of them are new")
+    ids = [one.envelope.id for one in batch[:-1]]
+    records = subject.transport.find(JobFilter(limit=100))
+    equal([record.id for record in records], ids, "the stored jobs")
+    equal([record.envelope for record in records], [one.data for one in batch[:-1]], "envelopes")
+    equal([record.priority for record in records], [2] * 63 + [0] * 3, "priorities")
+    equal([record.task for record in records[-3:]], ["demo.other"] + ["demo.later"] * 2, "tasks")
+    near(records[-1].visible_at, now + 60, "visible_at of a later one")
+    near(records[0].visible_at, now, "visible_at of others")
 
 
 @case()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from taskmq.app import App
@@ -34,6 +34,9 @@ class SealedApp(App):
 
     def seal(self, call: Any, now: float) -> Sealed:
         return call if isinstance(call, Sealed) else super().seal(call, now)
+
+    def seal_many(self, calls: Sequence[Any], now: float) -> list[Sealed]:
+        return [self.seal(call, now) for call in calls]
 
 
 class Crew:

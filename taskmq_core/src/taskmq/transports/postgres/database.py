@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -94,7 +95,10 @@ class Database:
     def _begin(self) -> None:
         self._idle: list[Connection] = []
         self._finalizer = weakref.finalize(self, _close_all, self._idle)
-        self._free = threading.BoundedSemaphore(self.options.connections)
+        # A permit for each connection that may be in use. A semaphore takes ten calls of Python.
+        self._free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self.options.connections):
+            self._free.put(None)
         self._checking = threading.Lock()
         self._checked = False
         self.pids: set[int] = set()
@@ -153,11 +157,13 @@ class Database:
 
     def _with_connection(self, work: Callable[..., R], *values: object) -> R:
         free = self._free
-        if not free.acquire(timeout=left(self.options.timeout)):
+        try:
+            free.get(timeout=left(self.options.timeout))
+        except Empty:
             raise TransportUnavailable(
                 f"{self.options.where}: all {self.options.connections} connections were in use for "
                 f"{self.options.timeout:g} s; allow more with ?connections="
-            )
+            ) from None
         try:
             connection = self._take()
             try:
@@ -172,17 +178,19 @@ class Database:
             self._give_back(connection)
             return result
         finally:
-            free.release()
+            free.put(None)
 
     def _take(self) -> Connection:
         if self._closed:
             raise TransportUnavailable(f"this transport on {self.options.where} is closed")
-        with contextlib.suppress(IndexError):
-            while True:
+        while self._idle:
+            try:
                 connection = self._idle.pop()
-                if _is_quiet(connection):
-                    return connection
-                self._discard(connection)
+            except IndexError:  # another thread has the last one
+                break
+            if _is_quiet(connection):
+                return connection
+            self._discard(connection)
         connection = connect(self.options)
         try:
             self._check(connection)

@@ -10,6 +10,7 @@ import msgspec
 from taskmq.envelope import Sealed
 from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
 from taskmq.transport import Enqueued
+from taskmq.transports._alike import all_plain
 
 from .database import Database, Rows
 from .wire import Batch, is_plain, links_of
@@ -41,7 +42,7 @@ def enqueue(
     """See `taskmq.transport.Producer.enqueue`. ``execute`` runs a statement on a connection of
     the caller, within whose transaction all of it happens then."""
     run = database.call if execute is None else execute
-    plain = is_plain(sealed)
+    plain = all_plain(sealed, is_plain)
     if plain and len(sealed) == 1:
         created = run(ONE, _one(sealed[0], now))[0][0]
         if created is not None:

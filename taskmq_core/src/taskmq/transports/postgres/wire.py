@@ -21,6 +21,10 @@ encode = msgspec.json.Encoder().encode
 
 def texts(items: Sequence[str | None]) -> str:
     """An array of texts, as a literal."""
+    if None not in items:
+        plain = '{"' + '","'.join(items) + '"}' if items else "{}"  # type: ignore[arg-type]  # as seen
+        if "\\" not in plain and plain.count('"') == 2 * len(items):
+            return plain
     return "{" + ",".join(["NULL" if item is None else _quoted(item) for item in items]) + "}"
 
 
@@ -46,9 +50,13 @@ class Batch:
     def __init__(self, sealed: Sequence[Sealed]) -> None:
         shapes: dict[tuple[Any, ...], int] = {}
         places: list[int] = []
+        seen: Envelope | None = None
+        place = 0
         for one in sealed:
-            shape = _shape(one.envelope)
-            places.append(shapes.setdefault(shape, len(shapes) + 1))
+            if one.pattern is None or one.pattern is not seen:
+                seen = one.pattern
+                place = shapes.setdefault(_shape(one.envelope), len(shapes) + 1)
+            places.append(place)
         self.values: tuple[str, str, str, str, bytes] = (
             texts([one.envelope.id for one in sealed]),
             numbers(places),
@@ -104,17 +112,17 @@ def _run_if(envelope: Envelope) -> str | None:
     return None if envelope.run_if == "succeeded" else envelope.run_if
 
 
-def is_plain(sealed: Sequence[Sealed]) -> bool:
-    """Whether nothing ties these jobs to others."""
-    for one in sealed:
-        envelope = one.envelope
-        if envelope.key is not None or envelope.after or envelope.limits:
-            return False
-        if envelope.fair is not None or one.capacity is not None:
-            return False
-        if envelope.fail_fast or envelope.run_if != "succeeded":
-            return False
-    return True
+def is_plain(one: Sealed) -> bool:
+    """Whether nothing ties a job to others, but what it waits for."""
+    envelope = one.envelope
+    return not (
+        envelope.key is not None
+        or envelope.limits
+        or envelope.fair is not None
+        or one.capacity is not None
+        or envelope.fail_fast
+        or envelope.run_if != "succeeded"
+    )
 
 
 def links_of(sealed: Sequence[Sealed]) -> tuple[str | None, str | None, str | None]:

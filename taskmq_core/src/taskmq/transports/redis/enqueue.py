@@ -9,9 +9,10 @@ import msgspec
 from taskmq.envelope import Sealed
 from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, UnknownDependency
 from taskmq.transport import Enqueued
+from taskmq.transports._alike import all_plain
 
 from .server import Server
-from .wire import entry_of, is_plain, plain_entry_of
+from .wire import entry_of, is_plain, plain_entries_of
 
 __all__ = ["enqueue", "refusal"]
 
@@ -20,8 +21,8 @@ TURNS = b"turns"
 
 def enqueue(server: Server, sealed: Sequence[Sealed], now: float | None) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
-    if all(map(is_plain, sealed)):
-        plain = [plain_entry_of(each) for each in sealed]
+    if all_plain(sealed, is_plain):
+        plain = plain_entries_of(sealed)
         answer = server.run("enqueue_plain", {"now": now, "entries": plain})
         if answer != TURNS:
             return _answers(sealed, answer)

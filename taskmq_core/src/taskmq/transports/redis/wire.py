@@ -27,7 +27,7 @@ __all__ = [
     "is_plain",
     "packed",
     "payload_of",
-    "plain_entry_of",
+    "plain_entries_of",
     "raw_bytes",
     "records_of",
     "replacement_of",
@@ -40,6 +40,10 @@ Arguments = dict[str, Any]
 encode = msgspec.msgpack.Encoder().encode
 _encode_json = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
+
+
+FIRST_FIELD = len(b"\x80") + len(encode("id"))
+"""Where in a packed `Fields` the value of its first one begins."""
 
 
 def raw_bytes(data: bytes) -> msgspec.Raw:
@@ -155,18 +159,28 @@ def is_plain(sealed: Sealed) -> bool:
     )
 
 
-def plain_entry_of(sealed: Sealed) -> tuple[Any, ...]:
-    """A new job of that kind."""
-    envelope = sealed.envelope
-    return (
-        envelope.id,
-        envelope.queue,
-        envelope.priority,
-        False if envelope.eta is None else envelope.eta,
-        False if envelope.expires_at is None else envelope.expires_at,
-        raw_bytes(encode(_fields_of(envelope))),
-        raw_bytes(sealed.data),
-    )
+def plain_entries_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
+    """New jobs of that kind. The fields of those of one pattern are packed once: all but the id,
+    which comes first."""
+    entries: list[tuple[Any, ...]] = []
+    seen: Envelope | None = None
+    shared: tuple[Any, ...] = ()
+    head = tail = b""
+    for one in sealed:
+        envelope = one.envelope
+        if one.pattern is None or one.pattern is not seen:
+            seen = one.pattern
+            packed, own = encode(_fields_of(envelope)), encode(envelope.id)
+            head, tail = packed[:FIRST_FIELD], packed[FIRST_FIELD + len(own) :]
+            shared = (
+                envelope.queue,
+                envelope.priority,
+                False if envelope.eta is None else envelope.eta,
+                False if envelope.expires_at is None else envelope.expires_at,
+            )
+        fields = head + encode(envelope.id) + tail
+        entries.append((envelope.id, *shared, raw_bytes(fields), raw_bytes(one.data)))
+    return entries
 
 
 def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,12 +12,13 @@ import msgspec
 from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict
 from taskmq.transport import Enqueued
+from taskmq.transports._alike import all_plain
 from taskmq.transports._capacity import make_room
 
 from . import fair, gates
 from .links import Node, Stored, insert_links, link, look_up
 from .room import SqliteRoom
-from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, json_of
+from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, insert_pairs, json_of
 from .statements import ENQUEUE as SQL
 
 __all__ = ["enqueue", "row_of"]
@@ -32,12 +33,7 @@ class _Key(msgspec.Struct):
 
 def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
-    for sealed in batch:
-        envelope = sealed.envelope
-        plain = envelope.key is None and not envelope.after and not envelope.limits
-        if not plain or envelope.fair is not None or sealed.capacity or envelope.fail_fast:
-            return _enqueue_linked(connection, batch, now)
-    if fair.any_lines(connection):
+    if not all_plain(batch, _is_plain) or fair.any_lines(connection):
         return _enqueue_linked(connection, batch, now)
     if len(batch) == 1:
         return [_enqueue_one(connection, batch[0], now)]
@@ -48,10 +44,16 @@ def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float)
     ]
 
 
+def _is_plain(sealed: Sealed) -> bool:
+    envelope = sealed.envelope
+    plain = envelope.key is None and not envelope.limits and envelope.fair is None
+    return plain and sealed.capacity is None and not envelope.fail_fast
+
+
 def _enqueue_one(connection: sqlite3.Connection, sealed: Sealed, now: float) -> Enqueued:
     """The same for a single job: a tenth less work, in what programs call most."""
-    row = row_of(sealed.envelope, None, token=_first_token(now), now=now)
-    cursor = connection.execute(SQL["insert_jobs"], row)
+    rest = _rest_of(sealed.envelope, token=_first_token(now), now=now, node=None)
+    cursor = connection.execute(SQL["insert_jobs"], (None, sealed.envelope.id, *rest))
     created = cursor.rowcount == 1
     if created:
         connection.execute(SQL["insert_envelopes"], (cursor.lastrowid, sealed.data))
@@ -67,17 +69,41 @@ def _insert(
     """Store jobs and their envelopes; for each its place, or ``None`` if it was stored before."""
     (last,) = connection.execute(SQL["last_seq"]).fetchone()
     token = _first_token(now)
-    rows = [
-        row_of(sealed.envelope, seq, token=token, now=now, node=nodes.get(sealed.envelope.id))
-        for seq, sealed in enumerate(batch, last + 1)
-    ]
-    envelopes = [(seq, sealed.data) for seq, sealed in enumerate(batch, last + 1)]
-    added = {seq for seq, _ in envelopes}
-    if insert_many(connection, SQL["insert_jobs"], rows) < len(rows):
-        added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
-        envelopes = [envelope for envelope in envelopes if envelope[0] in added]
-    insert_many(connection, SQL["insert_envelopes"], envelopes)
-    return [seq if seq in added else None for seq in range(last + 1, last + 1 + len(rows))]
+    groups = _alike(batch, nodes, token=token, now=now)
+    start, inserted = last + 1, 0
+    for rest, ids in groups:
+        seqs = range(start, start + len(ids))
+        inserted += insert_pairs(connection, SQL["insert_alike"], seqs, ids, rest)
+        start += len(ids)
+    places: Sequence[int] = range(last + 1, start)
+    data = [sealed.data for sealed in batch]
+    if inserted == len(places):
+        insert_pairs(connection, SQL["insert_envelopes"], places, data)
+        return list(places)
+    added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
+    new = [each for each in zip(places, data, strict=True) if each[0] in added]
+    insert_many(connection, SQL["insert_envelopes"], new)
+    return [seq if seq in added else None for seq in places]
+
+
+def _alike(
+    batch: Iterable[Sealed], nodes: Mapping[str, Node], *, token: int, now: float
+) -> list[tuple[tuple[Any, ...], list[str]]]:
+    """What rows have besides place and id, and the ids of those that follow each other with it."""
+    groups: list[tuple[tuple[Any, ...], list[str]]] = []
+    seen: Envelope | None = None
+    ids: list[str] = []
+    for sealed in batch:
+        envelope, pattern = sealed.envelope, sealed.pattern
+        if pattern is None or pattern is not seen or envelope.after:
+            node = nodes.get(envelope.id)
+            rest = _rest_of(envelope, token=token, now=now, node=node)
+            if not groups or groups[-1][0] != rest:
+                ids = []
+                groups.append((rest, ids))
+            seen = pattern if node is None else None
+        ids.append(envelope.id)
+    return groups
 
 
 def _first_token(now: float) -> int:
@@ -86,10 +112,12 @@ def _first_token(now: float) -> int:
     return int(now * 1000) << 20 | int.from_bytes(os.urandom(2), "big") << 4
 
 
-def row_of(
-    envelope: Envelope, seq: int | None, *, token: int, now: float, node: Node | None = None
-) -> tuple[Any, ...]:
-    """The values of statement ``insert_jobs``. Without ``seq`` it gets the next place."""
+def row_of(envelope: Envelope, seq: int, *, token: int, now: float) -> tuple[Any, ...]:
+    """The values of statement ``insert_jobs``."""
+    return (seq, envelope.id, *_rest_of(envelope, token=token, now=now, node=None))
+
+
+def _rest_of(envelope: Envelope, *, token: int, now: float, node: Node | None) -> tuple[Any, ...]:
     eta = envelope.eta
     phase, state, visible_at, due_at, finished_at = READY, "QUEUED", now, None, None
     if eta is not None and eta > now:
@@ -103,8 +131,6 @@ def row_of(
         elif pending:
             phase, state, due_at = WAITING, "WAITING", None
     return (
-        seq,
-        envelope.id,
         phase,
         state,
         envelope.queue,

@@ -25,6 +25,7 @@ __all__ = [
     "WAITING",
     "Row",
     "insert_many",
+    "insert_pairs",
     "json_of",
     "json_of_numbers",
     "load",
@@ -37,6 +38,8 @@ HELD, WAITING, DEAD, READY, DELAYED, RUNNING, FINISHED = range(-1, 6)
 MAX_HISTORY = 20
 MAX_DETAIL = 500
 ROWS_AT_ONCE = 50
+PAIRS_AT_ONCE = (250, 50, 10, 1)
+"""Each is a statement that SQLite keeps, so there are few."""
 
 VALUES = re.compile(r"VALUES (\([?, ]+\))")
 
@@ -137,7 +140,7 @@ def insert_many(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[A
     """
     inserted, whole = 0, len(rows) - len(rows) % ROWS_AT_ONCE
     if whole:
-        several = _for_several(sql)
+        several = _for_several(sql, ROWS_AT_ONCE)
         for start in range(0, whole, ROWS_AT_ONCE):
             chunk = rows[start : start + ROWS_AT_ONCE]
             values = [value for row in chunk for value in row]
@@ -147,9 +150,34 @@ def insert_many(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[A
     return inserted
 
 
+def insert_pairs(
+    connection: sqlite3.Connection,
+    sql: str,
+    first: Sequence[int],
+    second: Sequence[str | bytes],
+    shared: tuple[Any, ...] = (),
+) -> int:
+    """Insert rows of which each has two values of its own, in order; how many were.
+
+    ``sql`` binds what is ``shared``, and then ends with the two values of one row.
+    """
+    values: list[Any] = [None] * (2 * len(first))
+    values[::2], values[1::2] = first, second
+    inserted = start = 0
+    for size in PAIRS_AT_ONCE:
+        several = _for_several(sql, size)
+        while len(values) - start >= 2 * size:
+            chunk = values[start : start + 2 * size]
+            inserted += connection.execute(several, (*shared, *chunk)).rowcount
+            start += 2 * size
+    return inserted
+
+
 @functools.cache
-def _for_several(sql: str) -> str:
-    return VALUES.sub(lambda values: "VALUES " + ", ".join([values[1]] * ROWS_AT_ONCE), sql)
+def _for_several(sql: str, count: int) -> str:
+    *_, last = VALUES.finditer(sql)
+    before, behind = sql[: last.start(1)], sql[last.end(1) :]
+    return before + ", ".join([last[1]] * count) + behind
 
 
 def json_of(names: Iterable[str]) -> str:

@@ -3,8 +3,7 @@
 SELECT coalesce(max(seq), 0) FROM jobs;
 
 -- name: insert_jobs
--- New jobs, in the order of their rows. An id that is stored already is left as it is. The values
--- are repeated for several rows in one statement.
+-- A new job. An id that is stored already is left as it is.
 INSERT INTO jobs (
     seq, id, phase, state, queue, priority, token, dependencies, pending, visible_at, due_at,
     expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
@@ -13,8 +12,22 @@ INSERT INTO jobs (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
+-- name: insert_alike
+-- New jobs that differ in nothing but place and id, in the order of their rows: the other values are
+-- bound once for all of them. The last VALUES are repeated for several rows.
+INSERT INTO jobs (
+    seq, id, phase, state, queue, priority, token, dependencies, pending, visible_at, due_at,
+    expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
+    finished_at, key, workflow
+)
+SELECT new.column1, new.column2, shared.*
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS shared
+CROSS JOIN (VALUES (?, ?)) AS new
+WHERE true
+ON CONFLICT (id) DO NOTHING;
+
 -- name: insert_envelopes
--- The envelopes of new jobs. The values are repeated, as those of insert_jobs.
+-- The envelopes of new jobs. The VALUES are repeated, as those of insert_alike.
 INSERT INTO envelopes (seq, data) VALUES (?, ?);
 
 -- name: added
