@@ -208,10 +208,10 @@ CEILINGS = {
         "run_workflow": Cost(45, 0.03, 2.6),
     },
     "postgres": {
-        "submit": Cost(115, 1, 1),
+        "submit": Cost(116, 1, 1),
         "run": Cost(41, 0.03, 0.03),
         "submit_many": Cost(1.4, 0.001, 0.001),
-        "submit_workflow": Cost(49, 0.002, 0.002),
+        "submit_workflow": Cost(25, 0.002, 0.002),
         "run_workflow": Cost(43, 0.03, 0.03),
     },
 }
