@@ -13,7 +13,7 @@ Further keys, each may be missing: ``args`` and ``kwargs`` of a task are given t
 ``given`` to the whole canvas when it is applied, ``immutable``, ``ignored`` (its result), ``links``
 (canvases), ``errbacks`` (how each is made), ``stamp`` (as a keyword), ``visitor`` (a stamp by a
 visitor), ``json`` (it goes through JSON). ``call``: keywords, links and error callbacks that are
-given when the whole canvas is applied.
+given when the whole canvas is applied. ``called``: with ``canvas(…)``, no ``apply_async``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def applied(app: Any, slot: int, canvas: Canvas) -> Any:
     }
     given = {name: value for name, value in options.items() if value}
     made = built(app, slot, canvas)
+    if canvas.get("called"):
+        return made(*canvas.get("given", ()), **call.get("kwargs", {}))
     return made.apply_async(tuple(canvas.get("given", ())), call.get("kwargs"), **given)
 
 

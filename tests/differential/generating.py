@@ -18,8 +18,8 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 """How hypothesis gives values within a composite strategy. Handed on, since strategies within
 strategies take most of the time."""
 
-PLAIN = ("keep",) * 8 + ("tag", "nothing", "flaky", "again")
-FAILING = ("fail", "fail", "trouble", "stubborn")
+PLAIN = ("keep",) * 8 + ("tag", "nothing", "flaky", "again", "join")
+FAILING = ("fail", "fail", "trouble", "stubborn", "refuse")
 SEVERAL = ("chain", "or", "group", "chord")
 KINDS = (*SEVERAL, *SEVERAL, "chunks")
 STYLES = ("new", "old", "fixed")
@@ -52,6 +52,8 @@ def canvases(draw: Draw) -> Canvas:
         made["given"] = [draw(GIVEN)]
     if draw(die(12)) == 0:
         made["call"] = _call(draw)
+    elif made["is"] in ("chain", "or", "group", "chunks") and draw(die(12)) == 0:
+        made["called"] = True
     return made
 
 

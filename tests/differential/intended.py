@@ -1,7 +1,7 @@
 """What is meant to differ (docs/celery/differences.md), as narrow as it can be said.
 
-A difference says to which canvases it applies (`reading`), and what of the outcomes is then left
-out of the comparison (`leaving_out`): everything else still has to be the same.
+A difference says to which canvases it applies (`reading`), and what it lets pass then (`leeways`):
+everything else still has to be the same (`agreeing`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import leaving_out
+from . import leeways
+from .agreeing import Agreement, Leeway
 from .canvases import Canvas
-from .leaving_out import Pair
 from .observed import Outcome
-from .reading import failing, is_chord, is_group, is_nothing, members, within
+from .reading import failing, is_chord, is_group, is_nothing, lost_links, members, within
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``example`` is a canvas that shows it. ``leave_out`` gives outcomes without it."""
+    """``example`` is a canvas that shows it."""
 
     name: str
     example: Canvas
     applies: Callable[[Canvas], bool]
-    leave_out: Callable[[Outcome, Outcome], Pair]
+    leeway: Leeway
 
 
 def explained(canvas: Canvas, theirs: Outcome, ours: Outcome) -> list[str] | None:
@@ -32,20 +32,18 @@ def explained(canvas: Canvas, theirs: Outcome, ours: Outcome) -> list[str] | Non
     if theirs == ours:
         return []
     needed = [each for each in DIFFERENCES if each.applies(canvas)]
-    if not _same_without(needed, theirs, ours):
+    if not _agree(canvas, theirs, ours, needed):
         return None
     for difference in tuple(reversed(needed)):
         fewer = [each for each in needed if each is not difference]
-        if _same_without(fewer, theirs, ours):
+        if _agree(canvas, theirs, ours, fewer):
             needed = fewer
     return [each.name for each in needed]
 
 
-def _same_without(differences: list[Difference], theirs: Outcome, ours: Outcome) -> bool:
-    for difference in differences:
-        if theirs != ours:
-            theirs, ours = difference.leave_out(theirs, ours)
-    return theirs == ours
+def _agree(canvas: Canvas, theirs: Outcome, ours: Outcome, differences: list[Difference]) -> bool:
+    leeways = [each.leeway for each in differences]
+    return Agreement(canvas, theirs, ours, leeways).holds()
 
 
 # -- the differences -----------------------------------------------------------------------------
@@ -111,8 +109,8 @@ def _lazy_header_with_nothing(canvas: Canvas) -> bool:
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:
-    return any(
-        "links" in member or "errbacks" in member
+    return bool(lost_links(canvas)) or any(
+        "errbacks" in member
         for each in within(canvas)
         if each["is"] == "chain" and len(each["of"]) == 1
         for member in each["of"]
@@ -124,11 +122,43 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
     return any(each.get("lazy") and any(map(is_group, each["of"])) for each in within(canvas))
 
 
-def _given_to_a_lone_group(canvas: Canvas) -> bool:
-    only = canvas
-    while only["is"] in ("chain", "or") and len(only["of"]) == 1:
-        only = only["of"][0]
-    return "given" in canvas and only is not canvas and is_group(only)
+def _is_chain_of_a_group(canvas: Canvas) -> bool:
+    chains = 0
+    while canvas["is"] in ("chain", "or") and len(canvas["of"]) == 1:
+        chains += canvas["is"] == "chain"
+        canvas = canvas["of"][0]
+    return chains > 0 and is_group(canvas)
+
+
+def _given_to_a_chain_of_a_group(canvas: Canvas) -> bool:
+    return ("given" in canvas and _is_chain_of_a_group(canvas)) or any(
+        each["is"] == "chord" and _is_chain_of_a_group(each["body"]) for each in within(canvas)
+    )
+
+
+def _replaced_by_groups(canvas: Canvas) -> bool:
+    """Whether a task of a header is replaced by a chain that ends as a group behind a group."""
+    return any(
+        each["is"] == "task"
+        and each["of"] == "become"
+        and is_group(each["tag"])
+        and each["tag"]["is"] in ("chain", "or")
+        and is_chord(each["tag"])
+        for header in within(canvas)
+        if is_chord(header)
+        for each in within(header)
+    )
+
+
+def _links_behind_a_chord(canvas: Canvas) -> bool:
+    """Whether a chain that ends as a group behind a chord has links, and is in another chain."""
+    return any(
+        "links" in member and is_group(member) and is_chord(member)
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for member in each["of"]
+        if member["is"] in ("chain", "or")
+    )
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
@@ -191,7 +221,7 @@ DIFFERENCES = [
         "canvases that are empty",
         {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
         _empty,
-        leaving_out.cannot_apply,
+        leeways.cannot_apply,
     ),
     Difference(
         "keywords for a chain that is immutable",
@@ -202,7 +232,7 @@ DIFFERENCES = [
             "call": {"kwargs": {"k": 1}},
         },
         _keywords_for_an_immutable_chain,
-        leaving_out.keywords_taken,
+        leeways.keywords_taken,
     ),
     Difference(
         "keywords for a chain that begins with a chord",
@@ -212,19 +242,19 @@ DIFFERENCES = [
             "call": {"kwargs": {"k": 1}},
         },
         _keywords_for_a_chord,
-        leaving_out.keywords,
+        leeways.keywords,
     ),
     Difference(
         "replaced by a task whose result is ignored",
         {"is": "task", "of": "become", "tag": {**_keep(1), "ignored": True}},
         _replaced_by_ignored,
-        leaving_out.replaced,
+        leeways.replaced,
     ),
     Difference(
         "results that are ignored",
         {"is": "chain", "of": [{**_keep(1), "ignored": True}, _keep(2)]},
         _ignored,
-        leaving_out.ignored,
+        leeways.ignored,
     ),
     Difference(
         "a group without tasks in a group",
@@ -236,19 +266,19 @@ DIFFERENCES = [
             ],
         },
         _empty,
-        leaving_out.never_got,
+        leeways.never_got,
     ),
     Difference(
         "nothing in a header from a generator",
         {"is": "chord", "of": [{"is": "chain", "of": []}], "body": _keep(1), "lazy": True},
         _lazy_header_with_nothing,
-        leaving_out.never_ends,
+        leeways.never_ends,
     ),
     Difference(
         "stamps that are keywords reach the body of a chord",
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
-        leaving_out.stamps,
+        leeways.stamps,
     ),
     Difference(
         "callbacks behind an empty header",
@@ -259,7 +289,7 @@ DIFFERENCES = [
             "errbacks": ["new"],
         },
         _callbacks_beside_empty_header,
-        leaving_out.fewer_callbacks,
+        leeways.fewer_callbacks,
     ),
     Difference(
         "callbacks of what a failed chord keeps from running",
@@ -269,13 +299,13 @@ DIFFERENCES = [
             "body": {**_keep(3), "errbacks": ["old"]},
         },
         _failing_chord,
-        leaving_out.callbacks_behind,
+        leeways.callbacks_behind,
     ),
     Difference(
         "what cannot run has failed",
         {"is": "chain", "of": [_fail(1), {"is": "group", "of": [_keep(2), _keep(3)]}]},
         _fails,
-        leaving_out.never_ran,
+        leeways.never_ran,
     ),
     Difference(
         "results of a header behind a group of one",
@@ -294,13 +324,19 @@ DIFFERENCES = [
             ],
         },
         _header_behind_a_group_of_one,
-        leaving_out.pending_header,
+        leeways.pending_header,
     ),
     Difference(
         "groups in groups keep their order",
         {"is": "chord", "of": [{"is": "group", "of": [_keep(1), _keep(2)]}], "body": _keep(3)},
         _group_in_header,
-        leaving_out.order,
+        leeways.order,
+    ),
+    Difference(
+        "tasks that join a header come last",
+        {"is": "chord", "of": [{**_keep(1), "of": "join"}, _keep(2)], "body": _keep(3)},
+        lambda canvas: any(each["of"] == "join" for each in within(canvas)),
+        leeways.order,
     ),
     Difference(
         "how a failed chord with a group as body is worded",
@@ -317,19 +353,19 @@ DIFFERENCES = [
             "body": _keep(5),
         },
         _failing_chord_of_groups,
-        leaving_out.wording,
+        leeways.wording,
     ),
     Difference(
         "which of several errors is raised",
         {"is": "chord", "of": [{"is": "group", "of": [_fail(1), _fail(2)]}], "body": _keep(3)},
         _fail_several,
-        leaving_out.which_error,
+        leeways.which_error,
     ),
     Difference(
         "links of a chain that is all of another one",
         {"is": "chain", "of": [{"is": "chain", "of": [_fail(1)], "errbacks": ["new"]}]},
         _links_of_lone_chain,
-        leaving_out.links,
+        leeways.links,
     ),
     Difference(
         "groups from a generator that are in groups",
@@ -339,7 +375,7 @@ DIFFERENCES = [
             "body": {"is": "group", "of": [{"is": "group", "of": [_keep(1)]}], "lazy": True},
         },
         _lazy_group_of_groups,
-        leaving_out.flat,
+        leeways.flat,
     ),
     Difference(
         "a chain behind an empty group from a generator",
@@ -352,7 +388,49 @@ DIFFERENCES = [
             ],
         },
         _chain_behind_lazy_nothing,
-        leaving_out.never_ends,
+        leeways.never_ends,
+    ),
+    Difference(
+        "replaced by a group behind a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "or",
+                        "of": [
+                            {"is": "group", "of": [_keep(1)]},
+                            {"is": "group", "of": [_keep(2)]},
+                        ],
+                    },
+                },
+                _keep(3),
+            ],
+            "body": _keep(4),
+        },
+        _replaced_by_groups,
+        leeways.never_ends,
+    ),
+    Difference(
+        "links of a chain that ends as a group behind a chord",
+        {
+            "is": "chain",
+            "of": [
+                _keep(1),
+                {
+                    "is": "chain",
+                    "of": [
+                        {"is": "chord", "of": [_keep(2)], "body": _keep(3)},
+                        {"is": "group", "of": [_keep(4), _keep(5)]},
+                    ],
+                    "links": [_keep(6)],
+                },
+            ],
+        },
+        _links_behind_a_chord,
+        leeways.cannot_link,
     ),
     Difference(
         "chains in a group that is immutable",
@@ -363,7 +441,7 @@ DIFFERENCES = [
             "given": ["p"],
         },
         _immutable_group_of_chains,
-        leaving_out.taken,
+        leeways.taken,
     ),
     Difference(
         "arguments of a chain that is one group",
@@ -372,7 +450,7 @@ DIFFERENCES = [
             "of": [{"is": "group", "of": [_keep(1), _keep(2)]}],
             "given": ["p"],
         },
-        _given_to_a_lone_group,
-        leaving_out.given,
+        _given_to_a_chain_of_a_group,
+        leeways.given,
     ),
 ]

@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import Ignore, Reject
 
 SLOTS = 100
 """Canvases that can be run at a time."""
+
+TURN = "turn"
+"""A task that does nothing: when it has ended, so has what was sent before."""
 
 BROKER, BACKEND, LOG = "DIFFERENTIAL_BROKER", "DIFFERENTIAL_BACKEND", "DIFFERENTIAL_LOG"
 
@@ -39,6 +43,7 @@ def make_app(broker: str, backend: str, log: Path, slots: int = SLOTS) -> Any:
         task_allow_error_cb_on_chord_header=False,
         result_extended=False,
     )
+    app.task(name=TURN, acks_late=False)(lambda: None)
     for slot in range(slots):
         add_tasks(app, slot, log)
     return app
@@ -120,6 +125,26 @@ def add_tasks(app: Any, slot: int, log: Path) -> None:
 
         ran(self, *args[:-1], "…", **kwargs)
         raise self.replace(built(app, slot, args[-1]))
+
+    @named("skip")
+    def skip(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Has no result. Not among the random canvases: see docs/celery/differences.md."""
+        ran(self, *args, **kwargs)
+        raise Ignore
+
+    @named("refuse")
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Fails, as its message is rejected."""
+        ran(self, *args, **kwargs)
+        raise Reject(("deliberate", args[-1]), requeue=False)
+
+    @named("join")
+    def join(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Has another task join the header that it is in, if it is in one."""
+        ran(self, *args, **kwargs)
+        if self.request.chord:
+            self.add_to_chord(app.tasks[f"{slot}.keep"].s([args[-1]]))
+        return args[-1]
 
     @named("note")
     def note(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .canvases import Canvas
 
 SEVERAL = ("chain", "or", "group", "chord")
-FAILING = ("fail", "trouble", "stubborn")
+FAILING = ("fail", "trouble", "stubborn", "refuse")
 
 
 def within(canvas: Canvas) -> Iterator[Canvas]:
@@ -52,3 +52,22 @@ def is_chord(canvas: Canvas) -> bool:
 def failing(canvas: Canvas) -> list[Canvas]:
     """The tasks in it that fail."""
     return [each for each in within(canvas) if each["is"] == "task" and each["of"] in FAILING]
+
+
+def lost_links(canvas: Canvas) -> list[Canvas]:
+    """The links of chains that are the only step of another chain, and of a group from a generator
+    that is the only step of a chain that is the body of a chord."""
+    lone = [
+        (member, each)
+        for each in within(canvas)
+        if each["is"] == "chain"
+        for member in each["of"]
+        if len(each["of"]) == 1
+    ]
+    bodies = [each["body"] for each in within(canvas) if each["is"] == "chord"]
+    return [
+        link
+        for member, chain in lone
+        if member["is"] in ("chain", "or") or (member.get("lazy") and chain in bodies)
+        for link in member.get("links", ())
+    ]

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +17,42 @@ import redis
 
 from .observed import run_batch
 
-POLL, STILL, LIMIT = 0.01, 25, 120.0
-"""Between two steps of kombu's a message is in no key of Redis: hence ``STILL`` times."""
+POLL, LIMIT = 0.01, 900.0
 
 
 def idle(client: Any) -> bool:
     return not client.llen("celery") and not client.hlen("unacked")
 
 
-def work(client: Any) -> None:
-    """Wait until nothing is left to do. What is acknowledged late is there until it has ended."""
-    still, deadline = 0, time.monotonic() + LIMIT
-    while still < STILL and time.monotonic() < deadline:
-        still = still + 1 if idle(client) else 0
+def work(client: Any, log: Path, take_turn: Callable[[], Any]) -> None:
+    """Wait until nothing is left to do. What is acknowledged late is there until it has ended.
+
+    Between two steps of kombu's a message is in no key of Redis, for as long as the worker is kept
+    from running. Hence ``take_turn``, which waits for a task that comes behind all others: nothing
+    may have run meanwhile. Raises `SystemExit` when there still is something after ``LIMIT``.
+    """
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        size = log.stat().st_size
+        if idle(client):
+            take_turn()
+            if idle(client) and log.stat().st_size == size:
+                return
         time.sleep(POLL)
+    raise SystemExit(f"Celery still runs tasks after {LIMIT:.0f} seconds")
 
 
 def main() -> None:
-    from .program import LOG, app  # the app that the environment tells of
+    from .program import LOG, TURN, app  # the app that the environment tells of
 
     client = redis.Redis.from_url(app.conf.broker_url)
     log = Path(os.environ[LOG])
+
+    def take_turn() -> None:
+        app.tasks[TURN].delay().get(timeout=LIMIT)
+
     for line in sys.stdin:
-        outcomes = run_batch(app, json.loads(line), log, lambda: work(client))
+        outcomes = run_batch(app, json.loads(line), log, lambda: work(client, log, take_turn))
         client.ltrim("celery", 1, 0)
         print(json.dumps(outcomes), flush=True)
 

@@ -16,7 +16,7 @@ MOST = 50
 
 MORE = (
     *("args", "kwargs", "immutable", "ignored", "links", "errbacks", "stamp", "visitor", "json"),
-    *("lazy", "given", "call"),
+    *("lazy", "given", "call", "called"),
 )
 CANVASES = ("of", "links", "body", "tag")
 

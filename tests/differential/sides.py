@@ -20,7 +20,7 @@ from .observed import Outcome, run_batch
 from .program import BACKEND, BROKER, LOG, SLOTS, make_app
 
 TOP = Path(__file__).parents[2]
-PATIENCE = 120.0
+PATIENCE = 900.0
 
 
 class Side(Protocol):

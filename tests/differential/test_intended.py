@@ -12,7 +12,7 @@ from .intended import explained
 from .observed import Outcome
 
 
-def task(of: str = "keep", tag: int = 1, **more: Any) -> Canvas:
+def task(of: str = "keep", tag: Any = 1, **more: Any) -> Canvas:
     return {"is": "task", "of": of, "tag": tag, **more}
 
 
@@ -45,6 +45,25 @@ GIVEN = several("chain", several("group", task(), task(tag=2)), given=["p"])
 KEYWORDS = several("chain", several("chord", task(), body=task(tag=2)), call={"kwargs": {"k": 1}})
 INDEX_ERROR = {"error": "IndexError: list index out of range"}
 MARK = {"stamps": {"mark": "red"}}
+REPLACED = several(
+    "chord",
+    task("become", several("or", several("group", task()), several("group", task(tag=2)))),
+    body=task(tag=3),
+)
+BEHIND_A_CHORD = several(
+    "chain",
+    task(),
+    several(
+        "chain",
+        several("chord", task(tag=2), body=task(tag=3)),
+        several("group", task(tag=4)),
+        links=[task(tag=5)],
+    ),
+)
+NO_CLONE = {"error": "AttributeError: 'dict' object has no attribute 'clone'"}
+OF_A_GROUP = several(
+    "chord", several("chord", task(), body=several("group", task("fail"))), body=task(tag=2)
+)
 
 CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
     "what cannot run has failed": (
@@ -101,6 +120,33 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": [["p", 1], ["p", 2]]}, ["keep", ["p", 1]], ["keep", ["p", 2]]),
         outcome({"value": [["p", 1]]}, ["keep", ["p", 1]]),
     ),
+    "tasks that join a header come last": (
+        several("chord", task("join"), task(tag=2), body=task(tag=3)),
+        outcome({"value": [[[[1]], 1, [2]], 3]}),
+        outcome({"value": [[1, [2], [[1]]], 3]}),
+        outcome({"value": [[1, [[1]]], 3]}),
+    ),
+    "replaced by a group behind a group": (
+        REPLACED,
+        outcome(PENDING, ["become", ["…"]], ["keep", [1]]),
+        outcome({"value": 3}, ["become", ["…"]], ["keep", [1]], ["keep", [2]]),
+        outcome({"value": 3}, ["become", ["…"]], ["keep", [2]]),
+    ),
+    "links of a chain that ends as a group behind a chord": (
+        BEHIND_A_CHORD,
+        NO_CLONE,
+        outcome({"group": [{"value": 4}]}, got={"value": [4]}),
+        outcome(PENDING),
+    ),
+    "how a failed chord with a group as body is worded": (
+        OF_A_GROUP,
+        outcome(
+            {"error": "ChordError: Join error: ValueError('deliberate', 1)"},
+            ["told", ["<id>", "ChordError(\"Join error: ValueError('deliberate', 1)\")", "new"]],
+        ),
+        outcome(ERROR, ["told", ["<id>", "ValueError('deliberate', 1)", "new"]]),
+        outcome(ERROR, ["told", ["<id>", "ValueError('deliberate', 2)", "new"]]),
+    ),
     "keywords for a chain that begins with a chord": (
         KEYWORDS,
         outcome({"value": [1]}, ["keep", [1]]),
@@ -126,3 +172,58 @@ def test_it_explains_no_fault_beside_that(name: str) -> None:
 def test_it_explains_nothing_of_another_canvas(name: str) -> None:
     _, theirs, ours, _ = CASES[name]
     assert explained(several("group", task(), task(tag=2)), theirs, ours) is None
+
+
+TURNED_ROUND = several("group", task(ignored=True), task("flaky", 2))
+FAILS = several("group", task("fail"), task("trouble", 2), several("chord", task(), body=task()))
+TROUBLE = {"error": "Trouble: ('deep', 2)"}
+RED = several(
+    "chord",
+    task(tag=4),
+    body=several("chord", several("group", task(), task(tag=2)), body=task(tag=3)),
+    stamp="red",
+)
+
+TOGETHER: dict[str, tuple[Canvas, set[str], Outcome, Outcome, Outcome]] = {
+    "order and results that are ignored": (
+        several("chord", TURNED_ROUND, body=task(tag=3)),
+        {"groups in groups keep their order", "results that are ignored"},
+        outcome({"value": 3, "parent": {"group": [{"value": [2]}, PENDING]}}),
+        outcome({"value": 3, "parent": {"group": [{"value": None}, {"value": [2]}]}}),
+        outcome({"value": 3, "parent": {"group": [{"value": None}, {"value": [1]}]}}),
+    ),
+    "order, several errors and what cannot run": (
+        several("chord", FAILS, body=task(tag=3)),
+        {
+            "groups in groups keep their order",
+            "which of several errors is raised",
+            "what cannot run has failed",
+        },
+        outcome({**TROUBLE, "parent": {"group": [TROUBLE, PENDING, ERROR]}}, FAILED),
+        outcome({**ERROR, "parent": {"group": [ERROR, TROUBLE, ERROR]}}, FAILED),
+        outcome({**ERROR, "parent": {"group": [ERROR, ERROR]}}, FAILED),
+    ),
+    "order and stamps": (
+        RED,
+        {
+            "groups in groups keep their order",
+            "stamps that are keywords reach the body of a chord",
+        },
+        outcome({"value": 3}, ["keep", [[[2], [1]], 3]], ["keep", [4], MARK]),
+        outcome({"value": 3}, ["keep", [[[1], [2]], 3], MARK], ["keep", [4], MARK]),
+        outcome({"value": 3}, ["keep", [[[1], [2]], 3], MARK], ["keep", [4]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_differences_may_meet(name: str) -> None:
+    canvas, names, theirs, ours, wrong = TOGETHER[name]
+    assert set(explained(canvas, theirs, ours) or ()) == names
+    assert explained(canvas, theirs, wrong) is None
+
+
+def test_the_arguments_of_a_task_stay_in_order() -> None:
+    theirs = outcome({"value": 3}, ["keep", ["p", [1], 3]])
+    ours = outcome({"value": 3}, ["keep", [[1], "p", 3]])
+    assert explained(GROUPS, theirs, ours) is None

@@ -77,6 +77,23 @@ def test_callbacks_of_a_chord_on_its_header(app: Any, t: Any, work: Work, on_hea
     assert sorted(task_id for task_id, _ in told(t)) == sorted(expected)
 
 
+@pytest.mark.filterwarnings(LEGACY)
+@pytest.mark.parametrize("shape", ["chord", "upgraded", "chain"])
+def test_callbacks_of_a_chord_are_for_chords_in_its_header(t: Any, work: Work, shape: str) -> None:
+    inner = {
+        "chord": lambda: chord([t.same.s(1)], t.fail.s()),
+        "upgraded": lambda: group(t.same.s(1), t.same.s(2)) | t.fail.s(),
+        "chain": lambda: chain(t.same.s(0), chord([t.same.si(1)], t.fail.s())),
+    }[shape]()
+    canvas = chord([inner, t.fail.s()], t.total.s())
+    canvas.on_error(t.tell.s())
+    result = canvas.apply_async()
+    work()
+    called = [task_id for task_id, _ in told(t)]
+    of_the_chord = [] if shape == "chain" else [result.parent.results[0].id]
+    assert sorted(called) == sorted([*of_the_chord, result.id])
+
+
 def test_a_failure_before_a_chord_calls_back_once(t: Any, work: Work) -> None:
     canvas = chain(t.fail.s(), group(t.same.s(), t.same.s()), t.total.s(), t.same.s())
     result = canvas.on_error(t.tell.s()).apply_async()

@@ -462,7 +462,10 @@ class _Tracer:
                 _keep_children(task, context)
         except Reject as exc:
             outcome = self.outcome_type(REJECTED, exc)
-            return self._cleared(exc, outcome, outcome.handle_reject(task, context))
+            einfo = outcome.handle_reject(task, context)
+            if not exc.requeue and not self.eager:  # it has failed, for others
+                _call_errbacks(task.app, context, exc, einfo.traceback)
+            return self._cleared(exc, outcome, einfo)
         except Ignore as exc:
             outcome = self.outcome_type(IGNORED, exc)
             return self._cleared(exc, outcome, outcome.handle_ignore(task, context))

@@ -511,13 +511,14 @@ class _chord(Signature):  # noqa: N801  # Celery's name
 
     def link_error(self, errback: Any) -> Any:
         """Run ``errback`` when the body fails, or cannot run because of the header; with
-        ``task_allow_error_cb_on_chord_header`` for every failed task of the header too."""
-        if self.app.conf.task_allow_error_cb_on_chord_header:
-            tasks = self.tasks.tasks if isinstance(self.tasks, group) else self.tasks
-            for task in tasks:
-                task.link_error(maybe_signature(errback, clone=True))
-        else:
+        ``task_allow_error_cb_on_chord_header`` for every failed task of the header too. Chords in
+        the header have it in any case, for their bodies."""
+        everywhere = self.app.conf.task_allow_error_cb_on_chord_header
+        if not everywhere:
             warn(NOT_ON_HEADER, category=CPendingDeprecationWarning, stacklevel=2)
+        for task in self.tasks.tasks if isinstance(self.tasks, group) else self.tasks:
+            if everywhere or isinstance(task, _chord):
+                task.link_error(maybe_signature(errback, clone=True))
         if self.body:
             self.body.link_error(errback)
         return errback

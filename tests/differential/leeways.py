@@ -1,0 +1,301 @@
+"""What a difference that is meant to be lets pass (`agreeing`): Celery's side comes first."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .agreeing import Agreement, Leeway, Run
+from .reading import FAILING, lost_links, within
+
+CHORD_ERROR = re.compile(r"ChordError: (Join error: |Dependency <\S*> raised )")
+AS_TOLD = re.compile(r"ChordError\((['\"])(?:Join error: |Dependency <\S*> raised )(.*)\1\)")
+AS_TEXT = re.compile(r"^(ValueError|Trouble|KeyError): (?=\()")
+OF_A_TASK = re.compile(
+    r"(ValueError|Trouble|KeyError)(: )?\((\\?['\"])(deliberate|deep|stubborn)\3, [^()]*\)"
+)
+REFUSED = re.compile(r"(Reject: \(|reject requeue=False: )\('deliberate', [^()]*\)(, False\))?")
+SAYING = re.compile(r"\('(deliberate|deep|stubborn)', [^()]*\)")
+NAMED = re.compile(r"<[a-z]+(:\[[^<>]*\])?>")
+CALLBACKS = ("note", "told")
+EMPTY = "IndexError: list index out of range"
+NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
+GROUP_AS_LINK = (
+    "TypeError: Cannot add link to group: do that on individual tasks",
+    "TypeError: Cannot add link to group: use a chord",
+)
+SAID = {"fail": "deliberate", "trouble": "deep", "stubborn": "stubborn", "refuse": "deliberate"}
+
+
+# -- whole outcomes ------------------------------------------------------------------------------
+
+
+def _never_ends(both: Agreement) -> bool:
+    """Celery never ends (or leaves out what is before a group of nothing): what it did, was done
+    here too."""
+    stuck = both.theirs.get("get") in ("not ready", {"value": []})
+    return stuck and both.ours.get("get", "not ready") != "not ready" and both.runs(more=True)
+
+
+def _cannot_apply(both: Agreement) -> bool:
+    """Celery cannot apply it, since something in it is empty; here it can be, and ends, or has
+    the other error that Celery has of groups as links."""
+    ends = "error" not in both.ours and both.ours.get("get") != "not ready"
+    return both.theirs == {"error": EMPTY} and (ends or both.ours.get("error") in GROUP_AS_LINK)
+
+
+def _cannot_link(both: Agreement) -> bool:
+    return both.theirs == {"error": NOT_A_SIGNATURE} and both.ours.get("get") != "not ready"
+
+
+never_ends = Leeway(outcome=_never_ends)
+cannot_apply = Leeway(outcome=_cannot_apply)
+cannot_link = Leeway(outcome=_cannot_link)
+
+
+# -- what get() gives ----------------------------------------------------------------------------
+
+
+def _never_got(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has all results, and waits for another one."""
+    return theirs == {"error": "TimeoutError: The operation timed out."} and "value" in ours
+
+
+def _succeeded(both: Agreement, theirs: Any, ours: Any) -> bool:
+    return theirs == "not ready" and "value" in ours
+
+
+never_got = Leeway(got=_never_got)
+
+
+# -- tasks that Celery leaves pending ------------------------------------------------------------
+
+
+def _without(node: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in node.items() if name not in names}
+
+
+def _is_pending(node: Any) -> bool:
+    return isinstance(node, dict) and node.get("state") == "PENDING"
+
+
+def _rest_is_same(both: Agreement, theirs: Any, ours: Any, name: str) -> bool:
+    return both.same(_without(theirs, "state"), _without(ours, name))
+
+
+def _ignored(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task whose result is ignored: pending there, succeeded with nothing here."""
+    if not _is_pending(theirs) or not isinstance(ours, dict) or ours.get("value", ...) is not None:
+        return False
+    return _rest_is_same(both, theirs, ours, "value")
+
+
+def _got_ignored(both: Agreement, theirs: Any, ours: Any) -> bool:
+    said = _said(theirs)  # of the task that failed, which has no result there
+    return _succeeded(both, theirs, ours) or (said is not None and said == _said(ours))
+
+
+def _said(got: Any) -> str | None:
+    """What the task that failed has said."""
+    error = got.get("error") if isinstance(got, dict) else None
+    found = SAYING.search(error) if error else None
+    return found and found[0]
+
+
+def _replaced(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task replaced by one whose result is ignored: pending there, here with that result."""
+    if not _is_pending(theirs) or not isinstance(ours, dict) or "value" not in ours:
+        return False
+    return _rest_is_same(both, theirs, ours, "value")
+
+
+def _has_failed(both: Agreement, node: Any) -> bool:
+    """With the error of a task that did."""
+    error = node.get("error") if isinstance(node, dict) else None
+    return isinstance(error, str) and any(
+        repr((SAID[name], arguments[-1])) in error.replace("\\", "")
+        for name, arguments, *_ in map(json.loads, both.ours["ran"])
+        if name in FAILING
+    )
+
+
+def _never_ran(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """What Celery leaves pending has failed here."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return False
+    if _is_pending(theirs):
+        return _has_failed(both, ours) and _rest_is_same(both, theirs, ours, "error")
+    waiting, lost = _tasks(theirs), _tasks(ours)
+    return (
+        len(waiting) == len(lost) > 0
+        and all(map(_is_pending, waiting))
+        and all(_has_failed(both, each) for each in lost)
+        and both.same(_without(theirs, "group"), _without(ours, "group"))
+    )
+
+
+def _tasks(result: Any) -> list[Any]:
+    """The tasks of a group, with those of groups in it; none, if one of them waited for another."""
+    found: list[Any] = []
+    for each in result.get("group", ()):
+        if "parent" in each:
+            return []
+        found += _tasks(each) if "group" in each else [each]
+    return found
+
+
+def _got_failed(both: Agreement, theirs: Any, ours: Any) -> bool:
+    return theirs == "not ready" and _has_failed(both, ours)
+
+
+def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery gives results with ids that no task of the header has."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "group" not in ours:
+        return False
+    pending = theirs.get("group") or ()
+    ended = all("value" in each or "error" in each for each in ours["group"] if "group" not in each)
+    rest = _without(theirs, "group"), _without(ours, "group")
+    return bool(pending) and all(map(_is_pending, pending)) and ended and both.same(*rest)
+
+
+ignored = Leeway(node=_ignored, got=_got_ignored)
+replaced = Leeway(node=_replaced, got=_succeeded)
+never_ran = Leeway(node=_never_ran, got=_got_failed)
+pending_header = Leeway(node=_pending_header)
+
+
+# -- what ran ------------------------------------------------------------------------------------
+
+
+def _is_unreached(both: Agreement, run: Run) -> bool:
+    """Whether it is an error callback of a task that did not run: it has no name here."""
+    return run[0] in CALLBACKS and (run[1][0] == "<id>" or run[1] == ["fixed"])
+
+
+def _is_callback(both: Agreement, run: Run) -> bool:
+    return run[0] in CALLBACKS
+
+
+def _is_lost_link(both: Agreement, run: Run) -> bool:
+    """Whether it is of a link that Celery loses, or of its error callbacks."""
+    lost = [one for link in lost_links(both.canvas) for one in within(link)]
+    return run[0] in CALLBACKS or [run[0], run[1][-1:]] in [[e["of"], [e.get("tag")]] for e in lost]
+
+
+def _stamped(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Tasks have a stamp here that they have not there: none there, or another one."""
+    marks = {each["stamp"] for each in within(both.canvas) if "stamp" in each}
+    return ours.get("mark") in marks
+
+
+callbacks_behind = Leeway(more=_is_unreached)
+fewer_callbacks = Leeway(fewer=_is_callback)
+links = Leeway(more=_is_lost_link)
+
+
+def _is_doubled(both: Agreement, run: Run) -> bool:
+    """Whether it is a callback that Celery calls once: it is there with a stamp and without."""
+    return run[0] in CALLBACKS and json.dumps(run[:2]) in both.theirs["ran"]
+
+
+stamps = Leeway(stamps=_stamped, more=_is_doubled)
+order = Leeway(order=True)
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has a group in a group where here its tasks are."""
+    return sorted(map(json.dumps, _leaves(theirs))) == sorted(map(json.dumps, _leaves(ours)))
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict) and "group" in value:
+        return _leaves(value["group"]) + _leaves(value.get("parent", []))
+    if isinstance(value, dict):
+        return [
+            leaf
+            for key in sorted(value)
+            for leaf in ([] if key == "parent" else [key]) + _leaves(value[key])
+        ]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [value]
+
+
+def _with_one_more(both: Agreement, less: Any, more: Any) -> bool:
+    return isinstance(less, list) and isinstance(more, list) and len(more) == len(less) + 1
+
+
+def _given(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery loses what is given, or the results of a header; here that comes first."""
+    if not _with_one_more(both, theirs, ours):
+        return False
+    known = ours[0] in both.canvas.get("given", ()) or isinstance(ours[0], list)
+    return known and both.in_turn(theirs, ours[1:])
+
+
+def _taken(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Tasks take an argument there that are immutable here."""
+    return _with_one_more(both, ours, theirs) and both.in_turn(theirs[1:], ours)
+
+
+def _keyword(both: Agreement) -> Any:
+    return both.canvas["call"]["kwargs"]
+
+
+def _with_keyword(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery loses a keyword that is given, or has one of the task's own."""
+    if (
+        not isinstance(theirs, list)
+        or not isinstance(ours, list)
+        or _keyword(both) not in ours[-1:]
+    ):
+        return False
+    own = theirs[:-1] if theirs and isinstance(theirs[-1], dict) else theirs
+    return both.in_turn(own, ours[:-1])
+
+
+def _keyword_taken(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task takes a keyword there, and is immutable here."""
+    if not isinstance(theirs, list) or not isinstance(ours, list):
+        return False
+    return _keyword(both) in theirs[-1:] and both.in_turn(theirs[:-1], ours)
+
+
+flat = Leeway(node=_when_flat)
+given = Leeway(node=_given)
+taken = Leeway(node=_taken)
+keywords = Leeway(
+    node=_with_keyword, kwargs=lambda both, theirs, ours: bool(ours == _keyword(both))
+)
+keywords_taken = Leeway(
+    node=_keyword_taken,
+    kwargs=lambda both, theirs, ours: bool(theirs == _keyword(both) and not ours),
+)
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def _of_some_task(text: str) -> str:
+    return NAMED.sub("<one>", OF_A_TASK.sub("its error", REFUSED.sub("its error", text)))
+
+
+def _reworded(text: str) -> str:
+    told = AS_TOLD.fullmatch(text)
+    return AS_TEXT.sub(r"\1", told[2] if told else CHORD_ERROR.sub("", text))
+
+
+def _got_one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Of a group: that of any of its tasks, as it is or as a `ChordError`."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return False
+    errors = [_of_some_task(_reworded(each.get("error", ""))) for each in (theirs, ours)]
+    return errors[0] == errors[1] != ""
+
+
+which_error = Leeway(text=_of_some_task, got=_got_one_of_several)
+wording = Leeway(text=_reworded)
