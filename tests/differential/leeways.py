@@ -15,7 +15,9 @@ AS_TEXT = re.compile(r"^(ValueError|Trouble|KeyError): (?=\()")
 OF_A_TASK = re.compile(
     r"(ValueError|Trouble|KeyError)(: )?\((\\?['\"])(deliberate|deep|stubborn)\3, [^()]*\)"
 )
-REFUSED = re.compile(r"(Reject: \(|reject requeue=False: )\('deliberate', [^()]*\)(, False\))?")
+REFUSED = re.compile(
+    r"""(Reject: \("|reject requeue=False: )\('deliberate', [^()]*\)(", False\))?"""
+)
 SAYING = re.compile(r"\('(deliberate|deep|stubborn)', [^()]*\)")
 NAMED = re.compile(r"<[a-z]+(:\[[^<>]*\])?>")
 CALLBACKS = ("note", "told")

@@ -43,10 +43,14 @@ def make_app(broker: str, backend: str, log: Path, slots: int = SLOTS) -> Any:
         task_allow_error_cb_on_chord_header=False,
         result_extended=False,
     )
-    app.task(name=TURN, acks_late=False)(lambda: None)
+    app.task(name=TURN, acks_late=False)(nothing)
     for slot in range(slots):
         add_tasks(app, slot, log)
     return app
+
+
+def nothing() -> None:
+    """What `TURN` does."""
 
 
 def add_tasks(app: Any, slot: int, log: Path) -> None:
@@ -136,7 +140,7 @@ def add_tasks(app: Any, slot: int, log: Path) -> None:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Fails, as its message is rejected."""
         ran(self, *args, **kwargs)
-        raise Reject(("deliberate", args[-1]), requeue=False)
+        raise Reject(repr(("deliberate", args[-1])), requeue=False)
 
     @named("join")
     def join(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -62,6 +62,22 @@ def test_reject_goes_to_the_dead_letters(app: Any) -> None:
     assert record(app, sent).dead_reason == "rejected"
 
 
+def test_error_callbacks_are_called_for_a_task_that_is_rejected(app: Any) -> None:
+    told: list[tuple[str, str]] = []
+
+    @app.task
+    def tell(request: Any, exc: BaseException, traceback: Any) -> None:
+        told.append((request.id, repr(exc)))
+
+    @app.task
+    def rejected() -> None:
+        raise Reject("no such customer")
+
+    sent = rejected.apply_async(link_error=tell.s())
+    work(app)
+    assert told == [(sent.id, "reject requeue=False: no such customer")]
+
+
 def test_reject_with_requeue_gives_the_job_back(app: Any) -> None:
     runs: list[int] = []
 
