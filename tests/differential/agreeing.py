@@ -59,8 +59,8 @@ class Agreement:
         if self.theirs.keys() != self.ours.keys() or "error" in self.ours:
             return False
         return (
-            self.same(self.theirs["result"], self.ours["result"])
-            and self._got(self.theirs["get"], self.ours["get"])
+            self.same(self.theirs.get("result"), self.ours.get("result"))
+            and self._got(self.theirs.get("get"), self.ours.get("get"))
             and self.runs()
         )
 
@@ -114,9 +114,9 @@ class Agreement:
 
     def runs(self, *, more: bool = False) -> bool:
         """Whether the same ran; with ``more``, anything else may have run here as well."""
-        theirs = list(self.theirs["ran"])
+        theirs = list(self.theirs.get("ran", ()))
         ours = []
-        for line in self.ours["ran"]:
+        for line in self.ours.get("ran", ()):
             if line in theirs:
                 theirs.remove(line)
             else:
