@@ -73,15 +73,6 @@ def _group_in_header(canvas: Canvas) -> bool:
     return any(any(is_group(member) for member in members(each)) for each in within(canvas))
 
 
-def _empty_header(canvas: Canvas) -> bool:
-    return any(
-        is_nothing(member)
-        for each in within(canvas)
-        if each["is"] in ("chord", "chain", "or")
-        for member in ({**each, "is": "group"}, *each["of"])
-    )
-
-
 def _failing_chord(canvas: Canvas) -> bool:
     return _fails(canvas) and any(map(is_chord, within(canvas)))
 
@@ -91,10 +82,6 @@ def _failing_chord_of_groups(canvas: Canvas) -> bool:
     return _fails(canvas) and any(
         each["is"] == "chord" and is_group(each["body"]) for each in within(canvas)
     )
-
-
-def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
-    return _empty_header(canvas) and any("errbacks" in each for each in within(canvas))
 
 
 def _stamped_chord(canvas: Canvas) -> bool:
@@ -279,17 +266,6 @@ DIFFERENCES = [
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
         leeways.stamps,
-    ),
-    Difference(
-        "callbacks behind an empty header",
-        {
-            "is": "chord",
-            "of": [{"is": "chord", "of": [], "body": _fail(1)}],
-            "body": _keep(2),
-            "errbacks": ["new"],
-        },
-        _callbacks_beside_empty_header,
-        leeways.fewer_callbacks,
     ),
     Difference(
         "callbacks of what a failed chord keeps from running",
