@@ -80,11 +80,12 @@ def test_callbacks_of_a_chord_on_its_header(app: Any, t: Any, work: Work, on_hea
 @pytest.mark.filterwarnings(LEGACY)
 @pytest.mark.parametrize("shape", ["chord", "upgraded", "chain"])
 def test_callbacks_of_a_chord_are_for_chords_in_its_header(t: Any, work: Work, shape: str) -> None:
-    inner = {
+    made: dict[str, Callable[[], Any]] = {
         "chord": lambda: chord([t.same.s(1)], t.fail.s()),
         "upgraded": lambda: group(t.same.s(1), t.same.s(2)) | t.fail.s(),
         "chain": lambda: chain(t.same.s(0), chord([t.same.si(1)], t.fail.s())),
-    }[shape]()
+    }
+    inner = made[shape]()
     canvas = chord([inner, t.fail.s()], t.total.s())
     canvas.on_error(t.tell.s())
     result = canvas.apply_async()
