@@ -21,11 +21,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Task
 from taskmq.result import Result
 
-DEADLINE = 30.0
 APP = Path(__file__).with_name("fleet_app.py")
 CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
@@ -88,7 +88,7 @@ class Process:
         """To its children as well."""
         os.killpg(self.pid, number)
 
-    def wait(self, timeout: float = DEADLINE) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Until it has ended; to the millisecond, where the system can say (`Popen.wait` polls)."""
         if hasattr(os, "pidfd_open") and self.popen.poll() is None:
             handle = os.pidfd_open(self.pid)
@@ -184,7 +184,7 @@ class Fleet:
     def close(self) -> None:
         for worker in self.workers:
             worker.popen.kill()
-            worker.popen.wait(DEADLINE)
+            worker.popen.wait(PATIENCE)
         self.module.coroutines.close()
         self.app.close()
 
@@ -199,7 +199,7 @@ def load(path: Path) -> ModuleType:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.005)

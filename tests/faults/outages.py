@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, JobState, Task
 from taskmq.errors import StoreFull, TransportError, TransportUnavailable
@@ -32,7 +33,6 @@ RESUME = 10.0
 """Seconds in which a worker has to work again, once the store does."""
 SLACK = float(os.environ.get("OUTAGES_SLACK", "10"))
 """Seconds that a busy machine may add to either."""
-DEADLINE = 60.0
 LEASE = 10.0
 """Of the workers. A job that was handed out by an answer that got lost waits for its end."""
 
@@ -121,7 +121,7 @@ class Producer:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(DEADLINE)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     def _produce(self) -> None:
@@ -167,7 +167,7 @@ class Producer:
                 if record is None or record.state is not JobState.SUCCEEDED
             ]
 
-        deadline = time.monotonic() + DEADLINE
+        deadline = time.monotonic() + PATIENCE
         while left := unfinished():
             assert time.monotonic() < deadline, f"{len(left)} not done, e.g. {left[:5]}"
             time.sleep(0.1)
@@ -264,7 +264,7 @@ class Crew:
             process.terminate()
         for process in self.processes.values():
             try:
-                process.wait(DEADLINE)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -329,7 +329,7 @@ def is_done(job: Result[Any]) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.02)

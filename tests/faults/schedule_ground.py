@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.envelope import load
@@ -19,7 +20,6 @@ from taskmq.scheduler import DUE_AT, SCHEDULE
 
 APP = Path(__file__).with_name("schedule_app.py")
 TASKMQ = [sys.executable, "-m", "taskmq"]
-DEADLINE = 60.0
 LEADS = "this scheduler leads"
 FOLLOWS = "another scheduler leads now"
 
@@ -48,7 +48,7 @@ class Beat:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(DEADLINE)
+        return self.process.wait(PATIENCE)
 
 
 class Ground:
@@ -114,12 +114,12 @@ class Ground:
             if beat.process.poll() is None:
                 beat.process.send_signal(signal.SIGCONT)
                 beat.process.kill()
-            beat.process.wait(DEADLINE)
+            beat.process.wait(PATIENCE)
         self.app.close()
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"no {what}"
         time.sleep(0.01)

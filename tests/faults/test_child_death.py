@@ -12,12 +12,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, RemoteError
 from taskmq.states import JobState
 
 APP = Path(__file__).with_name("processes_app.py")
-DEADLINE = 15.0
 METHODS = ("fork", "forkserver", "spawn")
 
 
@@ -57,7 +57,7 @@ class Ground:
         return file.read_text()
 
     def until(self, true: Callable[[], object]) -> None:
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + PATIENCE
         while not true():
             assert time.monotonic() < end, [w.poll() for w in self.workers]
             time.sleep(0.005)
@@ -106,8 +106,8 @@ def test_a_job_that_kills_its_child_ends_at_its_ceiling_and_harms_nobody(
     culprit = ground.task("die").delay()
     neighbours += [ground.task("pid").delay() for _ in range(50)]
     with pytest.raises(RemoteError) as failed:
-        culprit.get(DEADLINE)
-    pids = {result.get(DEADLINE) for result in neighbours}
+        culprit.get(PATIENCE)
+    pids = {result.get(PATIENCE) for result in neighbours}
     assert failed.value.reason == "worker_lost"
     assert (ground.folder / "deaths").read_text().split() == ["0", "1", "2"]
     assert ground.word("failures") == f"{worker.pid} WorkerLost 2\n"
@@ -115,8 +115,8 @@ def test_a_job_that_kills_its_child_ends_at_its_ceiling_and_harms_nobody(
     for result in neighbours:
         assert result.record.history == ()
     assert worker.poll() is None
-    inner = ground.task("submit").delay().get(DEADLINE)  # a child uses the store as anybody does
-    assert ground.app.result(inner).get(DEADLINE) > 0
+    inner = ground.task("submit").delay().get(PATIENCE)  # a child uses the store as anybody does
+    assert ground.app.result(inner).get(PATIENCE) > 0
 
 
 def test_a_child_that_is_killed_from_outside_is_replaced_and_its_job_runs_again(
@@ -126,7 +126,7 @@ def test_a_child_that_is_killed_from_outside_is_replaced_and_its_job_runs_again(
     job = ground.task("sleep").delay("a", 0.5)
     first = int(ground.word("a-runs"))
     os.kill(first, signal.SIGKILL)
-    assert job.get(DEADLINE) == "a"
+    assert job.get(PATIENCE) == "a"
     assert job.record.reclaims == 1
     assert int(ground.word("a-runs")) != first
 
@@ -150,7 +150,7 @@ def test_a_worker_whose_nursery_is_killed_makes_another(ground: Ground, method: 
     ground.start(start_method=method)
     job = ground.task("sleep").delay("a", 0.5)
     os.kill(parent_of(int(ground.word("a-runs"))), signal.SIGKILL)
-    assert job.get(DEADLINE) == "a"
+    assert job.get(PATIENCE) == "a"
     assert job.record.reclaims == 1
 
 
@@ -164,10 +164,10 @@ def test_what_runs_for_too_long_after_sigterm_runs_elsewhere_at_once(ground: Gro
     first.terminate()
     ground.word("a-runs")
     assert time.monotonic() - began < 10.0  # its lease has 50 s to go
-    out, _ = first.communicate(timeout=DEADLINE)
+    out, _ = first.communicate(timeout=PATIENCE)
     assert "1 cut short" in out
     assert second.poll() is None
-    assert job.get(DEADLINE) == "a"
+    assert job.get(PATIENCE) == "a"
     assert (job.record.reclaims, job.record.attempt) == (0, 1)
 
 
@@ -176,7 +176,7 @@ def test_ctrl_c_at_a_terminal_lets_children_finish(ground: Ground) -> None:
     job = ground.task("sleep").delay("a", 0.5)
     ground.word("a-runs")
     os.killpg(worker.pid, signal.SIGINT)  # to all of them, as a terminal does
-    out, _ = worker.communicate(timeout=DEADLINE)
+    out, _ = worker.communicate(timeout=PATIENCE)
     assert "1 succeeded" in out
     assert job.state is JobState.SUCCEEDED
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import JobState
 from taskmq.worker.credit import CEILING
@@ -18,7 +19,6 @@ from taskmq.worker.credit import CEILING
 SLACK = float(os.environ.get("PROMISES_SLACK", "5"))
 JOBS = 400
 LEASE = 1.0
-DEADLINE = 60.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds children in /proc")
 
@@ -78,7 +78,7 @@ def test_whoever_is_killed_no_job_is_lost_or_stranded(
             assert worker.wait() == -signal.SIGKILL
         fleet.start(*options)
     served_at = max(killed_at + LEASE, time.monotonic())
-    values = [job.get(DEADLINE) for job in jobs]
+    values = [job.get(PATIENCE) for job in jobs]
 
     runs = [number for number, _, _ in fleet.records()]
     last = max(at for _, _, at in fleet.records())
@@ -92,7 +92,7 @@ def test_whoever_is_killed_no_job_is_lost_or_stranded(
     assert longest <= 1.0 + SLACK
     if kill in (kill_child, kill_nursery):
         assert workers[0].popen.poll() is None
-        assert fleet.submit("add", 1, 2).get(DEADLINE) == 3
+        assert fleet.submit("add", 1, 2).get(PATIENCE) == 3
 
 
 @pytest.mark.parametrize("pool", ["solo", "asyncio", "processes"])
@@ -114,11 +114,11 @@ def test_a_frozen_worker_of_any_pool_is_superseded_and_settles_nothing(
     assert fleet.pids("a", "lost") == [first]
     (second,) = set(fleet.pids("a", "started")) - {first}
     fleet.touch("a.go")
-    assert job.get(DEADLINE) == second
+    assert job.get(PATIENCE) == second
     frozen.wait_for_log("Ack refused, its lease was lost")
     frozen.send(signal.SIGTERM)
     assert frozen.wait() == 0
-    assert job.get(DEADLINE) == second
+    assert job.get(PATIENCE) == second
     measured(superseded_after=superseded)
     assert superseded < LEASE + 1.0 + SLACK
 
@@ -132,8 +132,8 @@ def test_a_frozen_child_costs_the_others_nothing_and_its_own_job_can_be_ended(fl
     (child,) = fleet.pids("a", "started")
     os.kill(child, signal.SIGSTOP)
     others = [fleet.submit("add", 1, number) for number in range(50)]
-    assert [each.get(DEADLINE) for each in others] == [1 + number for number in range(50)]
+    assert [each.get(PATIENCE) for each in others] == [1 + number for number in range(50)]
     assert job.state is JobState.RUNNING
     assert job.revoke(terminate=True)
-    assert job.wait(DEADLINE) is JobState.REVOKED
+    assert job.wait(PATIENCE) is JobState.REVOKED
     assert len(fleet.pids("a", "started")) == 1

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.errors import StoreFull, TransportError, TransportUnavailable
@@ -23,7 +24,6 @@ from taskmq.records import JobFilter
 from taskmq.transports.redis import RedisTransport
 
 from .outages import (
-    DEADLINE,
     PUBLISH_TIMEOUT,
     RESUME,
     SLACK,
@@ -103,7 +103,7 @@ def test_a_server_that_loads_its_data(
     starting.start()
     wait_for(lambda: "LOADING" in _said(server), "a server that loads")
     seconds = refused(app, TransportUnavailable)
-    starting.join(DEADLINE)
+    starting.join(PATIENCE)
     measured(until_error=seconds)
     assert stored(app) == ids
 

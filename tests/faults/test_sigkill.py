@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import JobState
 from taskmq.worker.credit import CEILING
@@ -24,7 +25,6 @@ TRIALS = int(os.environ.get("PROMISES_TRIALS", "3"))
 JOBS = 400
 LEASE = 1.0
 OPTIONS = ("--lease", str(LEASE), "-c", "8")
-DEADLINE = 60.0
 
 
 @pytest.mark.parametrize("trial", range(TRIALS))
@@ -44,8 +44,8 @@ def test_sigkill_while_consuming_400_jobs_loses_none_and_strands_none(
     before = len(fleet.records())
     fleet.start(*OPTIONS)
     served_at = max(killed_at + LEASE, time.monotonic())
-    states = [job.wait(DEADLINE) for job in jobs]
-    values = [job.get(DEADLINE) for job in jobs]
+    states = [job.wait(PATIENCE) for job in jobs]
+    values = [job.get(PATIENCE) for job in jobs]
 
     runs = [number for number, _, _ in fleet.records()]
     last = max(at for _, _, at in fleet.records())

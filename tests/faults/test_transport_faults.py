@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.envelope import Envelope, Sealed, seal
@@ -33,7 +34,6 @@ from taskmq.worker import Worker
 
 R = TypeVar("R")
 
-DEADLINE = 10.0
 WANTED = Reservation(queues={"q": 1}, worker="w", lease=60.0, limit=10)
 
 
@@ -141,7 +141,7 @@ def test_the_owners_own_wake_is_never_lost(store: MemoryTransport) -> None:
     threading.Thread(target=wait, daemon=True).start()
     store.enqueue([job("j1")])
     listener.wake()
-    assert ended.wait(DEADLINE)
+    assert ended.wait(PATIENCE)
     listener.close()
 
 
@@ -210,7 +210,7 @@ def test_a_worker_loses_nothing_when_an_exchange_fails(
         return 2 * n
 
     results = [double.delay(n) for n in range(10)]
-    Worker(app).run_until_idle(timeout=DEADLINE)
+    Worker(app).run_until_idle(timeout=PATIENCE)
     clock.advance(61.0)  # deliveries whose answer was lost come back when their lease ends
-    Worker(app).run_until_idle(timeout=DEADLINE)
+    Worker(app).run_until_idle(timeout=PATIENCE)
     assert [result.get(timeout=0) for result in results] == [2 * n for n in range(10)]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import JobState
 
-DEADLINE = 20.0
 LONG_LEASE = ("--lease", "60")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere jobs wait for the lease")
 
@@ -26,7 +26,7 @@ def test_a_killed_worker_s_successor_has_its_job_at_once(fleet: Any) -> None:
     ready_at = time.monotonic()
     assert fleet.wait_until("a", "started", times=2) - ready_at < 1.0
     fleet.touch("a.go")
-    assert job.get(DEADLINE) == successor.pid
+    assert job.get(PATIENCE) == successor.pid
 
 
 def test_a_worker_in_another_container_is_not_mistaken_for_a_dead_one(
@@ -54,7 +54,7 @@ def test_a_task_may_hold_the_interpreter_for_half_a_lease(fleet: Any) -> None:
     first = fleet.start("--lease", "2", "-c", "1")
     second = fleet.start("--lease", "2", "-c", "1")
     jobs = [fleet.submit("grab", f"a{number}", 1.0) for number in range(4)]
-    pids = [job.get(DEADLINE) for job in jobs]
+    pids = [job.get(PATIENCE) for job in jobs]
     assert set(pids) <= {first.pid, second.pid}
     assert [job.info["deliveries"] for job in jobs] == [1] * 4
 
@@ -66,4 +66,4 @@ def test_a_revoked_job_is_told_within_a_second(fleet: Any) -> None:
     revoked_at = time.monotonic()
     job.revoke()
     assert fleet.wait_until("a", "stopped") - revoked_at < 1.5
-    assert job.wait(DEADLINE) == JobState.REVOKED
+    assert job.wait(PATIENCE) == JobState.REVOKED

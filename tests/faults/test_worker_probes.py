@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq.cli.probe import ask
-
-DEADLINE = 20.0
 
 
 def health(path: Path, *options: str) -> tuple[int, str]:
     """What ``taskmq health`` says."""
     command = [sys.executable, "-m", "taskmq", "health", "--socket", str(path), *options]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     return ran.returncode, ran.stdout + ran.stderr
 
 
@@ -44,7 +43,7 @@ def test_probes_through_an_outage_and_a_loop_that_is_stuck(fleet: Any) -> None:
     fleet.touch("stuck")
     fleet.touch("outage")
     fleet.wake()
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while ask(path, "live", 1.0)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -60,7 +59,7 @@ def test_probes_through_an_outage_and_a_loop_that_is_stuck(fleet: Any) -> None:
 def manager(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(DEADLINE)
+        listener.settimeout(PATIENCE)
         yield listener
 
 
@@ -96,7 +95,7 @@ def test_a_loop_that_is_stuck_gives_no_sign_of_life(
     fleet.touch("stuck")
     fleet.touch("outage")
     fleet.wake()
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not messages_until(manager, "STATUS")[-1]["STATUS"].startswith("stuck"):
         assert time.monotonic() < deadline
     for _ in range(3):

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 LOCKED = float(os.environ.get("LOCKED_SECONDS", "2"))
 SLACK = float(os.environ.get("PROMISES_SLACK", "5"))
 BACKOFF = 5.0
 """Seconds between two tries at a store that does not answer, at most."""
-DEADLINE = 30.0
 LEASE = ("--lease", "30")
 POOLS = ("threads", "processes", "asyncio")
 Measured = Callable[..., None]
@@ -47,7 +47,7 @@ def test_a_task_that_takes_every_file_handle(fleet: Any, pool: str) -> None:
     time.sleep(0.5)
     assert worker.popen.poll() is None
     fleet.touch("e.go")
-    assert [job.get(DEADLINE) for job in jobs] == [1 + number for number in range(20)]
+    assert [job.get(PATIENCE) for job in jobs] == [1 + number for number in range(20)]
     assert worker.popen.poll() is None
 
 
@@ -67,9 +67,9 @@ def test_a_worker_that_may_not_open_another_file(fleet: Any, pool: str, measured
     assert worker.popen.poll() is None
     limit_handles(worker.pid, enough)
     lifted_at = time.monotonic()
-    assert [each.get(DEADLINE) for each in jobs] == [1 + number for number in range(20)]
+    assert [each.get(PATIENCE) for each in jobs] == [1 + number for number in range(20)]
     fleet.touch("a.go")
-    assert job.get(DEADLINE) > 0
+    assert job.get(PATIENCE) > 0
     if pool == "processes":
         assert len(fleet.pids("a", "started")) == 2
     took = time.monotonic() - lifted_at
@@ -94,8 +94,8 @@ def test_a_database_that_is_locked_for_long(fleet: Any, pool: str, measured: Mea
     holder.execute("ROLLBACK")
     holder.close()
     unlocked_at = time.monotonic()
-    assert job.get(DEADLINE) in fleet.pids("a", "ended")
-    assert [each.get(DEADLINE) for each in waiting] == [1 + number for number in range(20)]
+    assert job.get(PATIENCE) in fleet.pids("a", "ended")
+    assert [each.get(PATIENCE) for each in waiting] == [1 + number for number in range(20)]
     took = time.monotonic() - unlocked_at
     assert worker.popen.poll() is None
     assert len(fleet.pids("a", "started")) == 1
@@ -119,8 +119,8 @@ def test_files_that_may_not_grow(fleet: Any, pool: str, measured: Measured) -> N
     assert worker.popen.poll() is None
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
     freed_at = time.monotonic()
-    assert job.get(DEADLINE) in fleet.pids("a", "ended")
-    assert [each.get(DEADLINE) for each in waiting] == [1 + number for number in range(20)]
+    assert job.get(PATIENCE) in fleet.pids("a", "ended")
+    assert [each.get(PATIENCE) for each in waiting] == [1 + number for number in range(20)]
     took = time.monotonic() - freed_at
     assert len(fleet.pids("a", "started")) == 1
     measured(went_on_after=took)
@@ -160,8 +160,8 @@ class TestFullDisk:
         assert worker.popen.poll() is None
         (small_disk / "ballast").unlink()
         freed_at = time.monotonic()
-        assert job.get(DEADLINE) in fleet.pids("a", "ended")
-        assert [len(each.get(DEADLINE)) for each in waiting] == [100_000] * 20
+        assert job.get(PATIENCE) in fleet.pids("a", "ended")
+        assert [len(each.get(PATIENCE)) for each in waiting] == [100_000] * 20
         took = time.monotonic() - freed_at
         assert len(fleet.pids("a", "started")) == 1
         measured(went_on_after=took)

@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import JobState
 
-DEADLINE = 20.0
 LEASE = ("--lease", "60")
 BUSY = 0.5
 """Seconds that a machine with more to do than processors may add."""
@@ -24,11 +24,11 @@ def test_unstarted_jobs_go_back_at_once(fleet: Any) -> None:
     jobs = [fleet.submit("add", 1, number) for number in range(5)]
     second = fleet.start(*LEASE)
     first.send(signal.SIGTERM)
-    assert [job.get(DEADLINE) for job in jobs] == [1, 2, 3, 4, 5]
+    assert [job.get(PATIENCE) for job in jobs] == [1, 2, 3, 4, 5]
     assert first.popen.poll() is None
     fleet.touch("long.go")
     assert first.wait() == 0
-    assert long.get(DEADLINE) == first.pid
+    assert long.get(PATIENCE) == first.pid
     second.send(signal.SIGTERM)
     assert second.wait() == 0
 
@@ -88,5 +88,5 @@ def test_ctrl_c_at_a_terminal_says_what_it_waits_for(fleet: Any) -> None:
         said += os.read(terminal, 4096)
     assert b"taskmq: stops; waits up to 30 s for 1 job: fleet_app.hold " + job.id.encode() in said
     worker.send_signal(signal.SIGINT)
-    assert worker.wait(DEADLINE) == 130
+    assert worker.wait(PATIENCE) == 130
     os.close(terminal)

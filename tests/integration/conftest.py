@@ -4,11 +4,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App
 from taskmq.worker import Worker, WorkerHook, WorkerReport
-
-DEADLINE = 10.0
 
 
 class Announcer(WorkerHook):
@@ -46,9 +45,9 @@ class RunningWorker:
         self.worker.stop_now()
         if not self._seen:
             self.result()
-        self._thread.join(DEADLINE)
+        self._thread.join(PATIENCE)
 
-    def result(self, timeout: float = DEADLINE) -> WorkerReport:
+    def result(self, timeout: float = PATIENCE) -> WorkerReport:
         """The report; raises what `run` raised."""
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the worker did not stop"
@@ -72,7 +71,7 @@ def run_worker() -> Iterator[RunWorker]:
         worker = Worker(app, hook=hook, **options)  # type: ignore[arg-type]  # as the test says
         running = RunningWorker(worker)
         started.append(running)
-        assert hook.ready.wait(DEADLINE)
+        assert hook.ready.wait(PATIENCE)
         return running
 
     yield run

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 from taskmq import App, Config, JobState, Result
 from taskmq.records import JobFilter
 from taskmq.transport import MAX_YIELDS, Release, Reservation
@@ -26,7 +28,6 @@ from taskmq.transport import MAX_YIELDS, Release, Reservation
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs/explanation/pool-matrix.md"
 WORKER = HERE / "pool_matrix_worker.py"
-DEADLINE = 30.0
 SLOTS = 4
 RUNNING_BLOCKS = JobFilter(states=(JobState.RUNNING,), task="blocks")
 COLUMNS = {
@@ -138,7 +139,7 @@ class Ground:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def until(self, true: Callable[[], object]) -> None:
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + PATIENCE
         while not true():
             if time.monotonic() > end:
                 raise TimeoutError(f"{self.pool}: {(self.folder / 'log').read_text()}")
@@ -146,11 +147,11 @@ class Ground:
 
     def until_finished(self) -> None:
         for job in self.jobs.values():
-            job.wait(DEADLINE)
+            job.wait(PATIENCE)
 
     def stop(self, worker: subprocess.Popen[str]) -> None:
         worker.terminate()
-        worker.wait(DEADLINE)
+        worker.wait(PATIENCE)
 
     # -- what was seen -------------------------------------------------------------------------
 
@@ -203,9 +204,9 @@ def observe(pool: str, flavour: str, folder: Path) -> dict[str, Seen]:
     for name in KILLS:
         job = ground.submit(name)
         if pool != "processes":
-            worker.wait(DEADLINE)
+            worker.wait(PATIENCE)
             worker = ground.start()
-        job.wait(DEADLINE)
+        job.wait(PATIENCE)
     ground.stop(worker)
     seen = ground.seen()
     ground.app.close()
@@ -227,9 +228,9 @@ def revoke_unstarted(ground: Ground) -> subprocess.Popen[str]:
         unblock(ground)
     job.revoke()
     if ground.pool != "solo":  # whose worker is inside a job
-        job.wait(DEADLINE)
+        job.wait(PATIENCE)
     unblock(ground)
-    job.wait(DEADLINE)
+    job.wait(PATIENCE)
     return worker
 
 

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.ids import new_id
 from taskmq.transport import Reservation
 from taskmq.transports.redis import RedisTransport, from_url
-
-PATIENCE = 60.0
 
 
 def open_store(url: str) -> RedisTransport:

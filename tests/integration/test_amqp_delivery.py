@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import pytest
 from kombu.connection import Connection
+from tests.waiting import PATIENCE
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -35,7 +36,6 @@ from taskmq.transports.amqp.publisher import Publisher
 from taskmq.transports.amqp.transport import AmqpTransport
 
 R = TypeVar("R")
-DEADLINE = 30.0
 Open = Callable[..., AmqpTransport]
 
 
@@ -93,7 +93,7 @@ def wanted(limit: int = 10, queue: str = "q", lease: float = 60.0) -> Reservatio
 
 def take(transport: Transport, count: int) -> list[Delivery]:
     """Reserve until there are so many."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     listener = transport.listen(["q"])
     taken: list[Delivery] = []
     while len(taken) < count:
@@ -125,7 +125,7 @@ def are_delayed(messages: Callable[[str], int]) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.01)
@@ -153,7 +153,7 @@ def test_a_message_wakes_whoever_waits(open_amqp: Open) -> None:
         listener.clear()
         assert not worker.reserve(wanted())
         producer.enqueue([job()])
-        assert listener.wait(DEADLINE)
+        assert listener.wait(PATIENCE)
         worker.settle([Ack(each) for each in take(worker, 1)])
     assert worker.deliveries.by_message == 5
     listener.close()
@@ -204,7 +204,7 @@ def test_what_is_stored_without_a_message_runs(open_amqp: Open) -> None:
     listener.clear()
     assert not worker.reserve(wanted())
     producer.state.enqueue([job(), job()])
-    assert listener.wait(DEADLINE)
+    assert listener.wait(PATIENCE)
     assert len(worker.reserve(wanted())) == 2
     assert worker.deliveries.directly == 2
     listener.close()

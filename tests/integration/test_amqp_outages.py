@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 from kombu.connection import Connection
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.errors import TransportUnavailable
@@ -23,7 +24,6 @@ from taskmq.states import JobState
 from taskmq.transport import Ack, Delivery, Reservation, Settled, Transport
 from taskmq.transports.amqp.transport import AmqpTransport
 
-DEADLINE = 60.0
 PUBLISH_TIMEOUT = 1.0
 SLACK = 10.0
 """Seconds that a busy machine may add."""
@@ -106,7 +106,7 @@ def take(transport: Transport, count: int) -> list[Delivery]:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.01)
@@ -246,7 +246,7 @@ def test_a_listener_hears_of_jobs_without_the_broker(server: services.RabbitMQ, 
         assert not worker.reserve(wanted())
         with opened(url) as producer:
             producer.enqueue([job()])
-        assert listener.wait(DEADLINE)
+        assert listener.wait(PATIENCE)
         assert len(take(worker, 1)) == 1
         listener.close()
         proxy.heal()
@@ -277,7 +277,7 @@ def test_the_broker_is_killed_and_restarted(server: services.RabbitMQ, url: str)
             wait_for(lambda: len(stored) > before + 20, "jobs after the restart")
         finally:
             stop.set()
-            thread.join(DEADLINE)
+            thread.join(PATIENCE)
         comes_by_message_again(worker)
         wait_for(lambda: settle_all(worker) == 0, "the last job")
         records = worker.get(stored)

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from kombu.connection import Connection
+from tests.waiting import PATIENCE
 
 from taskmq.clock import Clock, SystemClock
 from taskmq.envelope import Dependency, Envelope, Sealed, seal
@@ -29,7 +30,6 @@ from taskmq.transport import (
 )
 from taskmq.transports.amqp.transport import AmqpTransport
 
-DEADLINE = 30.0
 FAILURE = Failure(type="builtins.ValueError")
 Open = Callable[..., AmqpTransport]
 Messages = Callable[[str], int]
@@ -88,7 +88,7 @@ def wanted(limit: int, *queues: str) -> Reservation:
 
 def take(transport: AmqpTransport, count: int, queue: str = "q") -> list[Delivery]:
     """Reserve until there are so many."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     listener = transport.listen([queue])
     taken: list[Delivery] = []
     while len(taken) < count:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 TASKMQ = [sys.executable, "-m", "taskmq"]
-DEADLINE = 20.0
 
 TASKS = """
 import time
@@ -60,7 +60,7 @@ class Project:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=PATIENCE,
             **options,
         )
 
@@ -89,11 +89,11 @@ def project(tmp_path: Path) -> Iterator[Project]:
     for process in made.processes:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=DEADLINE)
+        process.communicate(timeout=PATIENCE)
 
 
 def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
@@ -164,7 +164,7 @@ def test_a_signal_lets_what_runs_end(project: Project, stop: signal.Signals, com
     job_id = project.submit("tasks.slow", "--args", "[0.5]")
     wait_for((project.folder / "started").exists)
     worker.send_signal(stop)
-    _, err = worker.communicate(timeout=DEADLINE)
+    _, err = worker.communicate(timeout=PATIENCE)
     assert worker.returncode == 0
     assert "1 succeeded" in err.splitlines()[-1]
     assert "state       SUCCEEDED" in project.run("inspect", job_id).stdout
@@ -177,7 +177,7 @@ def test_a_second_signal_gives_back_what_runs_and_says_so(project: Project) -> N
     worker.send_signal(signal.SIGINT)
     time.sleep(0.2)  # two of the same in one instant would count as one
     worker.send_signal(signal.SIGINT)
-    _, err = worker.communicate(timeout=DEADLINE)
+    _, err = worker.communicate(timeout=PATIENCE)
     assert worker.returncode == 130
     assert "1 left running, to run again" in err
     assert "gave 1 running job back, to run again" in err
@@ -233,7 +233,7 @@ def test_a_reader_that_stops_reading_is_no_error(project: Project) -> None:
     assert status.stdout is not None
     assert status.stdout.read(1)
     status.stdout.close()
-    assert status.wait(DEADLINE) == 141
+    assert status.wait(PATIENCE) == 141
     assert status.stderr is not None
     assert status.stderr.read() == ""
     status.stdout = None  # so that communicate() leaves it alone
@@ -242,9 +242,9 @@ def test_a_reader_that_stops_reading_is_no_error(project: Project) -> None:
 def test_ctrl_c_is_quiet(project: Project) -> None:
     status = project.start("status", "--watch", "60")
     assert status.stdout is not None
-    select.select([status.stdout], [], [], DEADLINE)
+    select.select([status.stdout], [], [], PATIENCE)
     status.send_signal(signal.SIGINT)
-    _, err = status.communicate(timeout=DEADLINE)
+    _, err = status.communicate(timeout=PATIENCE)
     assert (status.returncode, err) == (130, "")
 
 

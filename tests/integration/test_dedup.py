@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import (
     App,
@@ -40,7 +41,6 @@ from taskmq.testing.wrapper import TransportWrapper
 from taskmq.transport import Ack, DeadLetter, Defer, Delivery, Nack, Reservation
 from taskmq.worker import Worker
 
-DEADLINE = 60.0
 DAY = 86_400.0
 
 
@@ -57,7 +57,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Ite
 
 
 def work(app: App) -> Any:
-    return Worker(app).run_until_idle(DEADLINE)
+    return Worker(app).run_until_idle(PATIENCE)
 
 
 Task = Callable[..., Any]
@@ -301,7 +301,7 @@ def test_a_renewal_never_shortens_the_window(clock: FakeClock) -> None:
         def acquire(self, name: str, owner: str, ttl: float) -> bool:
             if self.slow and ttl < DAY:
                 renewing.set()
-                assert go_on.wait(DEADLINE)
+                assert go_on.wait(PATIENCE)
             return self.inner.acquire(name, owner, ttl)
 
     store = Slow(inner)
@@ -315,13 +315,13 @@ def test_a_renewal_never_shortens_the_window(clock: FakeClock) -> None:
     store.slow = True
     threads = [threading.Thread(target=dedup.renew, args=[running])]
     threads[0].start()
-    assert renewing.wait(DEADLINE)
+    assert renewing.wait(PATIENCE)
     running.clear()
     threads.append(threading.Thread(target=dedup.close, args=[Ack(delivery), envelope]))
     threads[1].start()
     go_on.set()
     for thread in threads:
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
     clock.advance(DAY - 1)
     assert not store.acquire("dedup:k", "other", 1.0)
     dedup.renew(running)  # it runs no more: nothing happens
@@ -517,7 +517,7 @@ def log_of(folder: Path) -> list[str]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "not in time"
         time.sleep(0.02)
@@ -530,7 +530,7 @@ def test_killed_between_claim_and_finish(shared: App, tmp_path: Path, pool: str)
     worker = start_worker(tmp_path, "-P", pool, "-c", "2")
     until(lambda: len(log_of(tmp_path)) == 1)
     worker.send_signal(signal.SIGKILL)
-    worker.wait(DEADLINE)
+    worker.wait(PATIENCE)
     assert log_of(tmp_path) == [f"begin {first.id}"]
     # An edited replay would be another way to make it end: here its claim is looked at.
     assert not shared.transport.acquire("dedup:slow:1", "another", 1.0)
@@ -546,14 +546,14 @@ def test_the_job_that_was_killed_runs_again_and_no_other(
     worker = start_worker(tmp_path, "-P", pool, "-c", "1")
     second = deadly.delay(1, 1)
     if pool == "threads":
-        worker.wait(DEADLINE)
+        worker.wait(PATIENCE)
         worker = start_worker(tmp_path, "-P", pool, "-c", "1")
     try:
-        assert first.wait(DEADLINE) is JobState.SUCCEEDED
-        assert second.wait(DEADLINE) is JobState.SUCCEEDED
+        assert first.wait(PATIENCE) is JobState.SUCCEEDED
+        assert second.wait(PATIENCE) is JobState.SUCCEEDED
     finally:
         worker.terminate()
-        worker.wait(DEADLINE)
+        worker.wait(PATIENCE)
     ran = {line.split()[1] for line in log_of(tmp_path)}
     assert len(ran) == 1
     assert sum(result.record.result.codec == "skipped" for result in (first, second)) == 1  # type: ignore[union-attr]  # they are there
@@ -564,12 +564,12 @@ def test_a_job_that_kills_its_workers_too_often_frees_its_key(shared: App, tmp_p
     first = deadly.delay(1, 2)
     worker = start_worker(tmp_path, "-P", "processes", "-c", "1")
     try:
-        assert first.wait(DEADLINE) is JobState.FAILED
+        assert first.wait(PATIENCE) is JobState.FAILED
         second = deadly.delay(1, 2)
-        assert second.get(DEADLINE) == "done"
+        assert second.get(PATIENCE) == "done"
     finally:
         worker.terminate()
-        worker.wait(DEADLINE)
+        worker.wait(PATIENCE)
 
 
 @pytest.mark.slow
@@ -583,12 +583,12 @@ def test_a_long_job_keeps_other_workers_out(shared: App, tmp_path: Path) -> None
         others = []
         while not first.record.finished_at:  # type: ignore[union-attr]  # it is there
             others.append(slow.delay(1, 0.0))
-            assert others[-1].wait(DEADLINE) is JobState.SUCCEEDED
+            assert others[-1].wait(PATIENCE) is JobState.SUCCEEDED
             time.sleep(0.3)
     finally:
         for worker in workers:
             worker.terminate()
-            worker.wait(DEADLINE)
+            worker.wait(PATIENCE)
     assert [line.split()[0] for line in log_of(tmp_path)] == ["begin", "end"]
     assert len(others) > 5
 
@@ -601,7 +601,7 @@ def test_a_job_shows_its_key_and_that_it_was_skipped(shared: App, tmp_path: Path
     command = [sys.executable, "-m", "taskmq", "-A", "dedup_app:app", "inspect", second.id]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for expected in ("pay:1", "skipped, another job has done the work"):
-        run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=DEADLINE)
+        run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE)
         assert expected in run.stdout, run.stdout + run.stderr
         work(shared)
 

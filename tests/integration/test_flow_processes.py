@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from tests.waiting import PATIENCE
+
 from taskmq import JobState
 
-DEADLINE = 30.0
 SCRIPT = Path(__file__).with_name("flow_app.py")
 WORKERS = 4
 
@@ -64,7 +65,7 @@ def test_four_worker_processes_never_exceed_a_limit_of_two(tmp_path: Path) -> No
             stack.enter_context(a_worker(url, file))
         names = ["a", "b"] * 60
         jobs = app.tasks["use"].submit_many([(name,) for name in names])
-        assert {job.wait(DEADLINE) for job in jobs} == {JobState.SUCCEEDED}
+        assert {job.wait(PATIENCE) for job in jobs} == {JobState.SUCCEEDED}
     assert most_at_once(file) == {"a": 2, "b": 2}
 
 
@@ -73,10 +74,10 @@ def test_killed_workers_free_their_share_when_their_leases_end(tmp_path: Path) -
     with load_script().make_app(url, file) as app, contextlib.ExitStack() as stack:
         victims = [stack.enter_context(a_worker(url, file)) for _ in range(2)]
         jobs = app.tasks["use"].submit_many([("a",) for _ in range(100)])
-        jobs[10].wait(DEADLINE)
+        jobs[10].wait(PATIENCE)
         for victim in victims:
             victim.send_signal(signal.SIGKILL)
-            victim.wait(DEADLINE)
+            victim.wait(PATIENCE)
         stack.enter_context(a_worker(url, file))
-        assert {job.wait(DEADLINE) for job in jobs} == {JobState.SUCCEEDED}
+        assert {job.wait(PATIENCE) for job in jobs} == {JobState.SUCCEEDED}
     assert most_at_once(file)["a"] <= 2

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.waiting import PATIENCE
 
 from taskmq import App, Call, Config, Dependency, JobState, RemoteError
 from taskmq.errors import PayloadLost, PayloadUnavailable
@@ -19,7 +20,6 @@ from taskmq.payloads import FilePayloadStore, job_of, sweep
 from taskmq.worker import Worker
 
 BIG = "x" * 5000
-DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def payloads(folder: Path) -> list[str]:
 
 
 def work(app: App, **config: Any) -> Any:
-    return Worker(app, config=app.config.replace(**config)).run_until_idle(DEADLINE)
+    return Worker(app, config=app.config.replace(**config)).run_until_idle(PATIENCE)
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads", "asyncio"])
@@ -78,7 +78,7 @@ def test_in_child_processes(app: App, folder: Path, method: str) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=PATIENCE,
     )
     assert run.returncode == 0, run.stderr
     assert result.get(0) == BIG * 2
@@ -192,7 +192,7 @@ def test_a_store_that_does_not_answer_costs_nothing_but_time(tmp_path: Path) -> 
     assert record is not None
     assert (record.state, record.deliveries, record.reclaims) == (JobState.QUEUED, 0, 0)
     store.down = False
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while result.state is not JobState.SUCCEEDED and time.monotonic() < deadline:
         app.transport.listen(["default"]).wait(0.5)
         work(app)
@@ -203,16 +203,16 @@ def test_killed_between_the_result_and_its_settlement(app: App, folder: Path) ->
     result = app.tasks["fatal"].delay(BIG)
     command = [sys.executable, "-m", "taskmq", "-A", "payload_app:app", "worker", "-P", "threads"]
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    first = subprocess.run(command, env=environ, cwd=folder, capture_output=True, timeout=DEADLINE)
+    first = subprocess.run(command, env=environ, cwd=folder, capture_output=True, timeout=PATIENCE)
     assert first.returncode == -9
     assert [name.split(".")[1] for name in payloads(folder)] == ["a", "r"]
     second = subprocess.Popen(command, env=environ, cwd=folder, stderr=subprocess.DEVNULL)
     try:
-        assert result.wait(DEADLINE) is JobState.SUCCEEDED
+        assert result.wait(PATIENCE) is JobState.SUCCEEDED
         assert result.get(0) == BIG * 2
     finally:
         second.terminate()
-        second.wait(DEADLINE)
+        second.wait(PATIENCE)
     assert result.info["reclaims"] == 1
     # What is referred to survives any sweep, and nothing else does once the job is forgotten.
     assert app.offload is not None
@@ -232,7 +232,7 @@ def taskmq(folder: Path, *arguments: str, code: int = 0) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=PATIENCE,
     )
     assert run.returncode == code, run.stdout + run.stderr
     return run.stdout + run.stderr
@@ -267,7 +267,7 @@ def test_no_sweep_by_a_store_that_knows_nothing(tmp_path: Path, folder: Path) ->
         env={**os.environ, "TASKMQ_PAYLOAD_STORE": f"file://{tmp_path}"},
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=PATIENCE,
     )
     assert run.returncode == 2
     assert "memory:// is of this process alone" in run.stderr

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 from tests.services import PgBouncer, Postgres
+from tests.waiting import PATIENCE
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -18,7 +19,6 @@ from taskmq.testing.conformance import Case, cases, run_case
 from taskmq.transport import Ack, Reservation
 from taskmq.transports.postgres import PostgresTransport, from_url
 
-PATIENCE = 60.0
 WANTED = Reservation(queues={"q": 1}, worker="w", lease=60.0, limit=10)
 
 

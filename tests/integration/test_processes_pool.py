@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, Retry, SoftTimeLimit, Task, TaskContext, current_task
 from taskmq.events import CollectingSink, Event, JobFailed, JobSucceeded
@@ -31,8 +32,6 @@ from taskmq.transport import (
     Settlement,
 )
 from taskmq.worker import Worker
-
-DEADLINE = 10.0
 
 
 class Bench:
@@ -70,7 +69,7 @@ class Bench:
         self.pool.submit([delivery])
         return delivery
 
-    def settled(self, count: int = 1, timeout: float = DEADLINE) -> list[Settlement]:
+    def settled(self, count: int = 1, timeout: float = PATIENCE) -> list[Settlement]:
         """Wait for so many outcomes."""
         with self._came:
             assert self._came.wait_for(lambda: len(self.outcomes) >= count, timeout)
@@ -78,7 +77,7 @@ class Bench:
 
     def until(self, ready: Callable[[], Any]) -> Any:
         """Wait for something that another process does."""
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + PATIENCE
         while not (value := ready()):
             assert time.monotonic() < end
             time.sleep(0.002)
@@ -383,7 +382,7 @@ def test_stop_lets_what_runs_end(bench: MakeBench) -> None:
     b.start()
     delivery = b.run(sleep)
     b.running(delivery.job_id)
-    assert b.pool.stop(DEADLINE)
+    assert b.pool.stop(PATIENCE)
     assert b.settled(1) == [Ack(delivery, b.settled(1)[0].result)]  # type: ignore[union-attr]  # an Ack
 
 
@@ -541,7 +540,7 @@ def test_stop_starts_nothing_more(bench: MakeBench) -> None:
     last = b.take()
     b.pool.submit(last)
     b.running(last[0].job_id)
-    assert b.pool.stop(DEADLINE)
+    assert b.pool.stop(PATIENCE)
     assert len(b.settled(51)) == 51
     assert b.pool.withdraw() == last[1:]
 
@@ -601,7 +600,7 @@ def test_that_a_job_started_is_told_before_how_it_ended(bench: MakeBench) -> Non
         def handle(self, events: Sequence[Event]) -> None:
             super().handle(events)
             if isinstance(events[-1], JobSucceeded):
-                assert select.select([b.pool._started._births.socket], [], [], DEADLINE)[0]
+                assert select.select([b.pool._started._births.socket], [], [], PATIENCE)[0]
 
     sink = BusyUntilADeath()
     b.app.add_sink(sink)
@@ -649,5 +648,5 @@ def test_hooks_of_a_child_run_once_in_a_pool_without_children(kind: str) -> None
 
     app.add_hook(Note())
     work.submit_many([(), ()])
-    Worker(app).run_until_idle(DEADLINE)
+    Worker(app).run_until_idle(PATIENCE)
     assert told == ["start", "job", "job", "stop"]

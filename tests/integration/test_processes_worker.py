@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, ConfigError, JobState, current_task
 from taskmq.worker import Worker, WorkerHook
-
-DEADLINE = 10.0
 
 
 class Meanwhile(WorkerHook):
@@ -58,7 +57,7 @@ def app(tmp_path: Path) -> App:
     def meet(count: int) -> None:
         """Returns when so many of these run at once."""
         (tmp_path / f"here-{os.getpid()}").touch()
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + PATIENCE
         while len(list(tmp_path.glob("here-*"))) < count:
             assert time.monotonic() < end
             time.sleep(0.002)
@@ -73,7 +72,7 @@ def app(tmp_path: Path) -> App:
 
 def test_drains_a_queue(app: App) -> None:
     results = app.tasks["pid"].submit_many([()] * 300)
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert report.succeeded == 300
     assert os.getpid() not in {result.get() for result in results}
 
@@ -82,11 +81,11 @@ def test_slots_grow_and_shrink_while_it_runs(app: App) -> None:
     def grow(worker: Worker) -> None:
         assert worker.grow(2) == 4
         jobs = app.tasks["meet"].submit_many([(4,)] * 4)
-        assert [job.wait(DEADLINE) for job in jobs] == [JobState.SUCCEEDED] * 4
+        assert [job.wait(PATIENCE) for job in jobs] == [JobState.SUCCEEDED] * 4
         assert worker.shrink(3) == 1
         with pytest.raises(ConfigError, match="at least 1 slot"):
             worker.shrink()
-        assert app.tasks["pid"].delay().get(DEADLINE)
+        assert app.tasks["pid"].delay().get(PATIENCE)
 
     run_with(app, grow)
 
@@ -94,7 +93,7 @@ def test_slots_grow_and_shrink_while_it_runs(app: App) -> None:
 def test_scales_itself_to_the_load(app: App) -> None:
     def load(worker: Worker) -> None:
         jobs = app.tasks["meet"].submit_many([(3,)] * 3)
-        assert [job.wait(DEADLINE) for job in jobs] == [JobState.SUCCEEDED] * 3
+        assert [job.wait(PATIENCE) for job in jobs] == [JobState.SUCCEEDED] * 3
 
     run_with(app, load, autoscale=(1, 3))
 
@@ -105,8 +104,8 @@ def test_a_revoke_with_terminate_kills_what_runs(app: App, tmp_path: Path) -> No
         while not (tmp_path / "sleeps").exists():
             time.sleep(0.002)
         assert job.revoke(terminate=True)
-        assert job.wait(DEADLINE) is JobState.REVOKED
-        assert app.tasks["pid"].delay().get(DEADLINE)
+        assert job.wait(PATIENCE) is JobState.REVOKED
+        assert app.tasks["pid"].delay().get(PATIENCE)
 
     run_with(app, terminate)
 
@@ -124,6 +123,6 @@ def test_a_revoked_job_in_a_child_is_asked_to_stop(app: App, tmp_path: Path) -> 
         while not (tmp_path / "obeys").exists():
             time.sleep(0.002)
         job.revoke()
-        assert job.wait(DEADLINE) is JobState.REVOKED
+        assert job.wait(PATIENCE) is JobState.REVOKED
 
     run_with(app, revoke)

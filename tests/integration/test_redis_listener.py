@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq.errors import TransportUnavailable
 from taskmq.transports.redis import RedisTransport
 from taskmq.transports.redis import listener as listening
 
-from .redis_tools import PATIENCE, commands, eventually, job, open_store, wanted
+from .redis_tools import commands, eventually, job, open_store, wanted
 
 Start = Callable[..., Any]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq.errors import TransportError, TransportUnavailable
 from taskmq.patience import within
 from taskmq.transport import Ack, Settled
 from taskmq.transports.redis import RedisTransport
 
-from .redis_tools import PATIENCE, eventually, job, open_store, wanted
+from .redis_tools import eventually, job, open_store, wanted
 
 Start = Callable[..., Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.errors import TransportError
@@ -14,7 +15,7 @@ from taskmq.records import JobFilter
 from taskmq.states import JobState
 from taskmq.worker import Worker
 
-from .redis_tools import PATIENCE, eventually
+from .redis_tools import eventually
 
 Start = Callable[..., Any]
 ROUNDS, JOBS = 3, 100

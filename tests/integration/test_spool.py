@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests import services
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, QueueConfig
 from taskmq.cli.main import main
@@ -24,7 +25,6 @@ from taskmq.records import JobFilter
 from taskmq.spool import SpoolFile
 from taskmq.worker import Worker
 
-PATIENCE = 60.0
 Start = Callable[..., Any]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -19,8 +20,6 @@ from taskmq.transport import Reservation
 from taskmq.transports.sqlite import SqliteTransport, database, from_url
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-
-PATIENCE = 20.0
 
 
 def job() -> Sealed:

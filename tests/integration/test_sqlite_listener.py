@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -21,7 +22,6 @@ from taskmq.transports.sqlite.listener import Hub, SqliteListener
 from taskmq.transports.sqlite.watch import open_source
 
 CHILD = Path(__file__).with_name("sqlite_child.py")
-PATIENCE = 20.0
 WANTED = Reservation(queues={"q": 1}, worker="w", lease=60.0, limit=10)
 
 

@@ -17,12 +17,12 @@ import pytest
 import sqlalchemy
 import sqlalchemy.orm
 from tests.services import Postgres
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.errors import ConfigError, IdempotencyConflict, SchemaMismatch
 from taskmq.testing import worker_for
 
-PATIENCE = 60.0
 RAN: list[int] = []
 
 

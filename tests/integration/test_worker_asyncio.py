@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, ConfigError, JobState, RemoteError, current_task
 from taskmq.testing import worker_for
 from taskmq.worker import Worker
-
-DEADLINE = 10.0
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -31,7 +30,7 @@ def test_two_hundred_jobs_sleep_for_a_second_in_less_than_three(app: App) -> Non
 
     jobs: Any = nap.submit_many([()] * 200)
     began = time.monotonic()
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert time.monotonic() - began < 3
     assert report.succeeded == 200
     assert {job.get() for job in jobs} == {"taskmq-asyncio"}
@@ -49,7 +48,7 @@ def test_drains_coroutines_and_plain_functions_together(app: App) -> None:
 
     jobs: list[Any] = [*coroutine.submit_many([(n,) for n in range(500)])]
     jobs += plain.submit_many([(n,) for n in range(500, 600)])
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert report.succeeded == report.processed == 600
     assert [job.get() for job in jobs] == list(range(600))
 
@@ -57,12 +56,12 @@ def test_drains_coroutines_and_plain_functions_together(app: App) -> None:
 def test_a_timeout_ends_the_job(app: App, run_worker: Callable[..., Any]) -> None:
     @app.task(timeout=0.05)
     async def slow() -> None:
-        await asyncio.sleep(DEADLINE)
+        await asyncio.sleep(PATIENCE)
 
     run_worker(app)
     job: Any = slow.delay()
     with pytest.raises(RemoteError, match=r"timeout of 0\.05 s is over"):
-        job.get(DEADLINE)
+        job.get(PATIENCE)
 
 
 def test_a_revoked_job_ends_within_two_seconds(app: App, run_worker: Callable[..., Any]) -> None:
@@ -71,14 +70,14 @@ def test_a_revoked_job_ends_within_two_seconds(app: App, run_worker: Callable[..
     @app.task
     async def slow() -> None:
         started.set()
-        await asyncio.sleep(DEADLINE)
+        await asyncio.sleep(PATIENCE)
 
     run_worker(app)
     job = slow.delay()
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     began = time.monotonic()
     job.revoke()
-    assert job.wait(DEADLINE) is JobState.REVOKED
+    assert job.wait(PATIENCE) is JobState.REVOKED
     assert time.monotonic() - began < 2
 
 
@@ -93,7 +92,7 @@ def test_a_stop_lets_coroutines_end(app: App, run_worker: Callable[..., Any]) ->
 
     running = run_worker(app)
     job: Any = slow.delay()
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     running.worker.stop()
     assert running.result().succeeded == 1
     assert job.get() == "done"
@@ -108,13 +107,13 @@ def test_after_the_shutdown_timeout_coroutines_clean_up_and_go_back(
     async def slow() -> None:
         started.set()
         try:
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
         finally:
             ended.append(current_task().id)
 
     running = run_worker(app, config=app.config.replace(shutdown_timeout=0.1))
     job = slow.delay()
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     running.worker.stop()
     report = running.result()
     assert (report.interrupted, report.abandoned) == (1, 0)
@@ -131,8 +130,8 @@ def test_no_thread_outlives_a_run(app: App) -> None:
     before = set(threading.enumerate())
     coroutine.delay()
     plain.delay()
-    Worker(app).run_until_idle(DEADLINE)
-    end = time.monotonic() + DEADLINE
+    Worker(app).run_until_idle(PATIENCE)
+    end = time.monotonic() + PATIENCE
     while not set(threading.enumerate()) <= before and time.monotonic() < end:
         time.sleep(0.001)  # a side thread has been told to end, and is not waited for
     assert set(threading.enumerate()) <= before
@@ -145,7 +144,7 @@ def test_the_testing_worker_runs_coroutines(app: App) -> None:
 
     with worker_for(app, pool="asyncio") as w:
         job: Any = echo.delay(5)
-        w.run_until_idle(DEADLINE)
+        w.run_until_idle(PATIENCE)
     assert job.get() == 5
 
 
@@ -164,7 +163,7 @@ def limited(pool: Any, **config: Any) -> App:
 @pytest.mark.parametrize("pool", ["solo", "threads", "asyncio"])
 def test_a_hard_timeout_is_refused_where_nothing_can_be_killed(pool: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Worker(limited(pool)).run_until_idle(DEADLINE)
+        Worker(limited(pool)).run_until_idle(PATIENCE)
     assert str(caught.value) == (
         f"task 'mine.killable' has a hard_timeout, and the {pool} pool can kill nothing: "
         "use pool='processes', or unsupported_limits='warn' to go without the limit"
@@ -176,7 +175,7 @@ def test_a_setting_makes_it_one_loud_warning(pool: str, caplog: pytest.LogCaptur
     app = limited(pool, unsupported_limits="warn")
     job = app.tasks["mine.killable"].delay()
     with caplog.at_level(logging.WARNING, "taskmq.worker"):
-        Worker(app).run_until_idle(DEADLINE)
+        Worker(app).run_until_idle(PATIENCE)
     assert job.state is JobState.SUCCEEDED
     (warning,) = [r.getMessage() for r in caplog.records if "hard_timeout" in r.getMessage()]
     assert f"NO EFFECT in the {pool} pool" in warning
@@ -190,4 +189,4 @@ def test_the_processes_pool_takes_hard_timeouts_and_no_coroutines() -> None:
     async def later() -> None: ...
 
     with pytest.raises(ConfigError, match=r"^task 'mine\.later' is async def, which the processes"):
-        Worker(app).run_until_idle(DEADLINE)
+        Worker(app).run_until_idle(PATIENCE)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import pytest
 from msgspec.structs import replace
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, JobState, current_task
 from taskmq.envelope import Dependency
@@ -21,7 +22,6 @@ from taskmq.transport import MAX_YIELDS, Release, Reservation
 from taskmq.worker import Worker
 from taskmq.worker.pauses import Pauses
 
-DEADLINE = 10.0
 R = TypeVar("R")
 RunWorker = Callable[..., Any]
 TASKS = """
@@ -61,7 +61,7 @@ def test_pause_then_a_new_worker_waits(tmp_path: Path) -> None:
         assert (send.state, other.state) == (JobState.QUEUED, JobState.SUCCEEDED)
         app.resume("email")
         a_worker_process(tmp_path)
-        assert send.get(DEADLINE) == "sent"
+        assert send.get(PATIENCE) == "sent"
 
 
 def test_revoke_with_no_worker_alive_holds_for_the_next_worker(tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_a_waiting_worker_goes_on_at_once_with_the_queue(
         app.pause("email")
         job = elsewhere.tasks["tasks.send"].delay()
         run_worker(app, queues=["email", "default"])
-        assert elsewhere.tasks["tasks.other"].delay().wait(DEADLINE) is JobState.SUCCEEDED
+        assert elsewhere.tasks["tasks.other"].delay().wait(PATIENCE) is JobState.SUCCEEDED
         assert job.state is JobState.QUEUED
         elsewhere.resume("email")
-        assert job.get(DEADLINE) == "sent"
+        assert job.get(PATIENCE) == "sent"
 
 
 def test_a_paused_queue_lets_what_runs_end(run_worker: RunWorker) -> None:
@@ -123,20 +123,20 @@ def test_a_paused_queue_lets_what_runs_end(run_worker: RunWorker) -> None:
     @app.task(name="long")
     def long() -> int:
         begun.set()
-        assert go.wait(DEADLINE)
+        assert go.wait(PATIENCE)
         return current_task().attempt
 
     running = long.delay()
     run_worker(app)
-    assert begun.wait(DEADLINE)
+    assert begun.wait(PATIENCE)
     app.pause("default")
     later = long.delay()
     go.set()
-    assert running.get(DEADLINE) == 1
-    assert Worker(app, name="second").run_until_idle(DEADLINE).succeeded == 0
+    assert running.get(PATIENCE) == 1
+    assert Worker(app, name="second").run_until_idle(PATIENCE).succeeded == 0
     assert later.state is JobState.QUEUED
     app.resume("default")
-    assert later.get(DEADLINE) == 1
+    assert later.get(PATIENCE) == 1
 
 
 # -- what a worker has fetched and not started ---------------------------------------------------
@@ -162,7 +162,7 @@ class Backlog:
 
     def _block(self) -> None:
         self.begun.set()
-        assert self.go.wait(DEADLINE)
+        assert self.go.wait(PATIENCE)
 
     def states(self) -> set[JobState]:
         return {job.state for job in self.jobs}
@@ -175,7 +175,7 @@ def give_back_often(app: App, ids: list[str]) -> None:
 
 
 def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -193,7 +193,7 @@ def test_a_pause_recalls_what_has_not_started(
     with App(Config(transport=url, pool=pool, concurrency=1)) as app:
         backlog = Backlog(app)
         running = run_worker(app)
-        assert backlog.begun.wait(DEADLINE)
+        assert backlog.begun.wait(PATIENCE)
         assert backlog.states() == {JobState.RUNNING}  # held, unstarted
         app.pause("email")
         if pool == "threads":
@@ -203,11 +203,11 @@ def test_a_pause_recalls_what_has_not_started(
             until(lambda: session.keeper._recalled)
         assert backlog.blocking.state is JobState.RUNNING
         backlog.go.set()
-        assert backlog.blocking.wait(DEADLINE) is JobState.SUCCEEDED
+        assert backlog.blocking.wait(PATIENCE) is JobState.SUCCEEDED
         until(lambda: backlog.states() == {JobState.QUEUED})
         assert backlog.ran == []
         app.resume("email")
-        assert [job.wait(DEADLINE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
+        assert [job.wait(PATIENCE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
         assert backlog.ran == [0, 1, 2, 3, 4]
         assert {job.info["deliveries"] for job in backlog.jobs} == {1}
 
@@ -216,12 +216,12 @@ def test_a_revocation_recalls_what_has_not_started(url: str, run_worker: RunWork
     with App(Config(transport=url, concurrency=1)) as app:
         backlog = Backlog(app)
         run_worker(app)
-        assert backlog.begun.wait(DEADLINE)
+        assert backlog.begun.wait(PATIENCE)
         assert app.revoke(queue="email", by="ann") == 5
         until(lambda: backlog.states() == {JobState.REVOKED})
         assert backlog.blocking.state is JobState.RUNNING
         backlog.go.set()
-        assert backlog.blocking.wait(DEADLINE) is JobState.SUCCEEDED
+        assert backlog.blocking.wait(PATIENCE) is JobState.SUCCEEDED
         assert backlog.ran == []
 
 
@@ -238,11 +238,11 @@ def test_pauses_are_read_only_while_something_waits_for_a_slot(run_worker: RunWo
     backlog = Backlog(app)
     session: Any = run_worker(app).worker._session
     pauses = Pauses(app.transport, session.pool, session.keeper)
-    assert backlog.begun.wait(DEADLINE)
+    assert backlog.begun.wait(PATIENCE)
     pauses.look()
     assert "paused" in reads
     backlog.go.set()
-    assert [job.wait(DEADLINE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
+    assert [job.wait(PATIENCE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
     reads.clear()
     pauses.look()
     assert "paused" not in reads

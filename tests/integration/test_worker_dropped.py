@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, JobState, Task, TaskContext
 from taskmq.errors import RejectJob
@@ -17,7 +18,6 @@ from taskmq.testing import FakeClock
 from taskmq.transport import Ack, Delivery, Reservation, Settlement
 from taskmq.worker import Worker
 
-DEADLINE = 10.0
 RunWorker = Callable[..., Any]
 
 
@@ -58,7 +58,7 @@ def test_a_job_that_expires(app: App, clock: FakeClock, waits: str) -> None:
     sink, hook = events_of(app), Slow(clock, 6)
     if waits == "in the store":
         clock.advance(6)
-    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    Worker(app, hook=hook).run_until_idle(PATIENCE)
     assert job.state is JobState.EXPIRED
     assert hook.dropped == [Dropped(job.id, "late", "default", "expired")]
     assert [event.job_id for event in sink.events if isinstance(event, JobDropped)] == [job.id]
@@ -70,7 +70,7 @@ def test_a_job_without_a_task_when_its_time_in_the_park_is_over(app: App, clock:
     app.add_hook(hook)  # one of the app is told as one of the worker is
     for seconds in (1.0, 1.0, 0.5, 0.0):  # as it is offered again, for the last time at the end
         assert hook.dropped == []
-        Worker(app).run_until_idle(DEADLINE)
+        Worker(app).run_until_idle(PATIENCE)
         clock.advance(seconds)
     assert job.state is JobState.FAILED
     assert hook.dropped == [Dropped(job.id, "x", "default", "unknown_task")]
@@ -85,7 +85,7 @@ def test_bytes_that_are_no_envelope(app: App, clock: FakeClock) -> None:
     from_elsewhere = app.task(name="x")(lambda: None).delay()
     hook = Slow(clock, 0)
     spoil(app, from_elsewhere.id)
-    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    Worker(app, hook=hook).run_until_idle(PATIENCE)
     assert hook.dropped == [Dropped(from_elsewhere.id, "", "default", "malformed")]
 
 
@@ -114,10 +114,10 @@ def test_a_job_that_rejects_itself_has_an_attempt_that_tells(
     job = App(app.config, transport=app.transport, clock=clock).register(Fussy()).delay()
     sink, hook = events_of(app), Slow(clock, 0)
     if parked:
-        Worker(app, hook=hook).run_until_idle(DEADLINE)
+        Worker(app, hook=hook).run_until_idle(PATIENCE)
         clock.advance(1)
     app.register(Fussy())
-    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    Worker(app, hook=hook).run_until_idle(PATIENCE)
     assert job.record is not None
     assert (job.record.state, job.record.dead_reason) == (JobState.FAILED, reason)
     assert (failed, hook.dropped) == ([job.id], [])
@@ -138,8 +138,8 @@ def test_what_maintenance_ends_is_told(app: App, clock: FakeClock, run_worker: R
     for _ in range(2):
         served = task.delay()
         run_worker(app, queues=["default"])
-        assert served.wait(DEADLINE) is JobState.SUCCEEDED
-        end = time.monotonic() + DEADLINE
+        assert served.wait(PATIENCE) is JobState.SUCCEEDED
+        end = time.monotonic() + PATIENCE
         while len(hook.dropped) < 2:
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -159,7 +159,7 @@ def test_a_hook_that_fails_costs_nothing(
 
     job = app.task(name="late")(lambda: None).submit(expires=5)
     clock.advance(6)
-    Worker(app, hook=Broken()).run_until_idle(DEADLINE)
+    Worker(app, hook=Broken()).run_until_idle(PATIENCE)
     assert job.state is JobState.EXPIRED
     assert "on_dropped of the worker hook failed" in caplog.text
 
@@ -190,7 +190,7 @@ def test_what_is_revoked_during_a_turn_of_the_solo_pool_does_not_start(
     app.task(name="noop")(lambda: None).submit_many([()] * 100)  # so that it reserves many at once
     first.delay()
     followers = follower.submit_many([(number,) for number in range(20)])
-    worker.run_until_idle(DEADLINE)
+    worker.run_until_idle(PATIENCE)
     assert revoked
     assert {job.state for job in revoked} == {JobState.REVOKED}
     assert len(ran) == 20 - len(revoked)
@@ -220,7 +220,7 @@ def test_a_hook_lets_some_not_start_and_hears_how_the_others_ended(app: App) -> 
     jobs = app.task(name="work")(ran.append).submit_many([(number,) for number in range(4)])
     unwanted = {jobs[0].id, jobs[2].id}
     hook = Choosy()
-    Worker(app, hook=hook).run_until_idle(DEADLINE)
+    Worker(app, hook=hook).run_until_idle(PATIENCE)
     assert ran == [1, 3]
     assert [job.state for job in jobs] == [JobState.REVOKED, JobState.SUCCEEDED] * 2
     assert sorted(hook.settled) == sorted((jobs[number].id, Ack) for number in ran)

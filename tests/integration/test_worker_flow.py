@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, JobState, QueueConfig, Rate, current_task
 from taskmq.testing.faults import FailBefore, FaultPlan, FaultyTransport
 
-DEADLINE = 10.0
 RunWorker = Callable[..., Any]
 
 
@@ -33,9 +33,9 @@ def test_a_normal_job_behind_rate_limited_ones_starts_within_a_second(
     submitted_at = time.monotonic()
     normal.delay()
     run_worker(app)
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     assert time.monotonic() - submitted_at < 1.0
-    assert jobs[0].wait(DEADLINE) is JobState.SUCCEEDED
+    assert jobs[0].wait(PATIENCE) is JobState.SUCCEEDED
     assert jobs[1].state is JobState.QUEUED
     app.close()
 
@@ -47,7 +47,7 @@ def test_a_rate_is_kept_and_used(url: str, run_worker: RunWorker) -> None:
     run_worker(app)
     jobs = [tick.delay() for _ in range(12)]
     for job in jobs:
-        job.wait(DEADLINE)
+        job.wait(PATIENCE)
     # Two may come at once: a burst is what comes in a tenth of a second.
     for first, later in zip(starts, starts[4:], strict=False):
         assert later - first > 0.05
@@ -70,13 +70,13 @@ class Hall:
             self.inside += 1
             self.most = max(self.most, self.inside)
             self.changed.notify_all()
-        assert self.gate.wait(DEADLINE)
+        assert self.gate.wait(PATIENCE)
         with self.changed:
             self.inside -= 1
 
     def wait_until(self, inside: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: self.inside == inside, DEADLINE)
+            assert self.changed.wait_for(lambda: self.inside == inside, PATIENCE)
 
 
 QUOTA = {"slow": QueueConfig(max_running=2), "quick": QueueConfig()}
@@ -90,10 +90,10 @@ def test_a_queue_with_a_quota_leaves_slots_to_the_others(url: str, run_worker: R
     run_worker(app)
     hall.wait_until(2)
     for one in quick.submit_many([(n,) for n in range(20)]):
-        assert one.wait(DEADLINE) is JobState.SUCCEEDED
+        assert one.wait(PATIENCE) is JobState.SUCCEEDED
     hall.gate.set()
     for job in slow:
-        assert job.wait(DEADLINE) is JobState.SUCCEEDED
+        assert job.wait(PATIENCE) is JobState.SUCCEEDED
     assert hall.most == 2
     app.close()
 
@@ -107,7 +107,7 @@ def test_a_store_that_does_not_answer_costs_no_quota(run_worker: RunWorker) -> N
     jobs = hall.stay.submit_many([() for _ in range(8)])
     run_worker(app)
     for job in jobs:
-        assert job.wait(DEADLINE) is JobState.SUCCEEDED
+        assert job.wait(PATIENCE) is JobState.SUCCEEDED
 
 
 # -- rates that each worker keeps by itself ------------------------------------------------------
@@ -126,7 +126,7 @@ def test_a_worker_keeps_its_own_rate_and_uses_it(url: str, run_worker: RunWorker
     for name in starts:
         run_worker(app, name=name)
     for job in jobs:
-        assert job.wait(DEADLINE) is JobState.SUCCEEDED
+        assert job.wait(PATIENCE) is JobState.SUCCEEDED
         assert (job.info["deliveries"], job.info["attempt"]) == (1, 1)
     for mine in starts.values():
         for first, later in zip(mine, mine[8:], strict=False):  # eight intervals apart
@@ -146,8 +146,8 @@ def test_what_is_behind_many_that_are_put_off_starts_soon(url: str, run_worker: 
     submitted_at = time.monotonic()
     normal.delay()
     run_worker(app)
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     print(f"started after {time.monotonic() - submitted_at:.2f} s")
-    assert jobs[0].wait(DEADLINE) is JobState.SUCCEEDED
+    assert jobs[0].wait(PATIENCE) is JobState.SUCCEEDED
     assert jobs[1].state is JobState.QUEUED
     app.close()

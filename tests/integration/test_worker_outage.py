@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, JobState
 from taskmq.clock import SystemClock
@@ -16,7 +17,6 @@ from taskmq.transport import Exchange, Reservation, Settled, Settlement
 from taskmq.transports.memory import MemoryTransport
 from taskmq.worker import Worker
 
-DEADLINE = 10.0
 Start = Callable[..., Any]
 
 
@@ -38,7 +38,7 @@ class BreakableTransport(MemoryTransport):
 
     def wait_for_failures(self, count: int) -> None:
         for _ in range(count):
-            assert self.failed.acquire(timeout=DEADLINE)
+            assert self.failed.acquire(timeout=PATIENCE)
 
 
 def app_on(transport: MemoryTransport | FaultyTransport, **config: object) -> App:
@@ -56,17 +56,17 @@ def test_outcomes_survive_an_outage(error: TransportError, run_worker: Start) ->
     @app.task
     def slow() -> str:
         begun.set()
-        assert go.wait(DEADLINE)
+        assert go.wait(PATIENCE)
         return "kept"
 
     job = slow.delay()
     run_worker(app)
-    assert begun.wait(DEADLINE)
+    assert begun.wait(PATIENCE)
     transport.error = error
     go.set()
     transport.wait_for_failures(2)
     transport.error = None
-    assert job.get(DEADLINE) == "kept"
+    assert job.get(PATIENCE) == "kept"
     assert job.info["deliveries"] == 1
 
 
@@ -82,7 +82,7 @@ def test_an_outage_is_logged_once_and_reported_at_every_attempt(
     job = app.tasks["echo"].call(1).submit()
     transport.wait_for_failures(3)
     transport.error = None
-    assert job.get(DEADLINE) == 1
+    assert job.get(PATIENCE) == 1
     failures = [event for event in sink.events if isinstance(event, TransportFailed)]
     assert len(failures) >= 3
     assert 0.025 <= failures[0].retry_in <= 0.05
@@ -95,7 +95,7 @@ def test_an_answer_that_was_lost_settles_nothing_twice() -> None:
     plan = FaultPlan(FailAfter("exchange", nth=2))
     app = app_on(FaultyTransport(MemoryTransport(SystemClock()), plan))
     job = app.tasks["echo"].call(1).submit()
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert report.succeeded == 1
     assert (job.state, job.info["deliveries"]) == (JobState.SUCCEEDED, 1)
     assert plan.struck
@@ -106,7 +106,7 @@ def test_every_second_exchange_may_fail() -> None:
     app = app_on(FaultyTransport(MemoryTransport(SystemClock()), FaultPlan(*faults)))
     echo = app.tasks["echo"]
     jobs = echo.submit_many([(number,) for number in range(100)])
-    assert Worker(app).run_until_idle(DEADLINE).succeeded == 100
+    assert Worker(app).run_until_idle(PATIENCE).succeeded == 100
     assert {job.state for job in jobs} == {JobState.SUCCEEDED}
 
 
@@ -151,7 +151,7 @@ def test_one_settlement_that_breaks_the_store_costs_no_other(
     app = app_on(transport)
     jobs = app.tasks["echo"].submit_many([(number,) for number in range(20)])
     transport.poison = jobs[7].id
-    assert Worker(app).run_until_idle(DEADLINE).succeeded == 19
+    assert Worker(app).run_until_idle(PATIENCE).succeeded == 19
     assert [job.state for job in jobs].count(JobState.SUCCEEDED) == 19
     assert jobs[7].state == JobState.RUNNING  # until its lease ends
     assert f"job {jobs[7].id} cannot be settled" in caplog.text
@@ -168,10 +168,10 @@ def test_stopping_during_an_outage_ends_in_time(
     @app.task
     def slow() -> None:
         begun.set()
-        assert go.wait(DEADLINE)
+        assert go.wait(PATIENCE)
 
     slow.delay()
-    assert begun.wait(DEADLINE)
+    assert begun.wait(PATIENCE)
     transport.error = TransportUnavailable("gone")
     go.set()
     transport.wait_for_failures(1)

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 from taskmq import App, Config, JobState, current_task
 from taskmq.events import CollectingSink, Event, QueueDepth, WorkerHeartbeat
 
-DEADLINE = 10.0
 Start = Callable[..., Any]
 
 
@@ -53,13 +54,13 @@ def test_heartbeats_carry_what_runs_and_was_done(run_worker: Start) -> None:
     @app.task
     def hold() -> None:
         begun.set()
-        assert go.wait(DEADLINE)
+        assert go.wait(PATIENCE)
 
     app.task(name="quick")(lambda: None).delay()
     hold.delay()
     run_worker(app)
-    assert begun.wait(DEADLINE)
-    assert beats.second.wait(DEADLINE)
+    assert begun.wait(PATIENCE)
+    assert beats.second.wait(PATIENCE)
     (entry,) = app.transport.workers()
     assert entry.heartbeat_at > entry.started_at
     assert entry.running == 1
@@ -82,7 +83,7 @@ def test_a_job_longer_than_its_lease_runs_once(run_worker: Start) -> None:
     job = long.delay()
     run_worker(app)
     run_worker(app)  # would take it as soon as the lease ended
-    assert job.get(DEADLINE) is False
+    assert job.get(PATIENCE) is False
     assert (job.state, job.info["deliveries"]) == (JobState.SUCCEEDED, 1)
 
 
@@ -99,7 +100,7 @@ def test_a_long_job_in_the_solo_pool_keeps_its_lease_too(run_worker: Start) -> N
 
     job = long.delay()
     run_worker(app)
-    assert job.get(DEADLINE) > 0  # it was alive meanwhile
+    assert job.get(PATIENCE) > 0  # it was alive meanwhile
     assert job.info["deliveries"] == 1
 
 
@@ -116,8 +117,8 @@ def test_a_job_that_is_revoked_while_it_runs_is_told_within_a_second(run_worker:
 
     job = long.delay()
     run_worker(app)
-    assert begun.wait(DEADLINE)
+    assert begun.wait(PATIENCE)
     revoked_at = time.monotonic()
     job.revoke()
-    assert job.wait(DEADLINE) == JobState.REVOKED
+    assert job.wait(PATIENCE) == JobState.REVOKED
     assert time.monotonic() - revoked_at < 1.5  # two looks half a second apart, and a busy machine

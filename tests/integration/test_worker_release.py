@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 from taskmq import App, Call, Config, JobState, current_task
 from taskmq.events import CollectingSink, JobReleased
 from taskmq.testing.faults import FailBefore, FaultPlan, FaultyTransport
 from taskmq.worker import Worker
 
-DEADLINE = 10.0
 RunWorker = Callable[..., Any]
 
 
@@ -30,7 +31,7 @@ class Workbench:
     def _hold(self, number: int) -> None:
         gate = self.gates.setdefault(number, threading.Event())
         self._note(number)
-        assert gate.wait(DEADLINE)
+        assert gate.wait(PATIENCE)
 
     def _note(self, number: int) -> None:
         with self.changed:
@@ -40,7 +41,7 @@ class Workbench:
     def wait_for(self, *numbers: int) -> None:
         """Until these have started."""
         with self.changed:
-            assert self.changed.wait_for(lambda: set(numbers) <= set(self.started), DEADLINE)
+            assert self.changed.wait_for(lambda: set(numbers) <= set(self.started), PATIENCE)
 
     def let_go(self, *numbers: int) -> None:
         for number in numbers:
@@ -51,7 +52,7 @@ def test_short_jobs_behind_a_long_one_go_to_an_idle_worker(run_worker: RunWorker
     bench = Workbench(concurrency=1)
     # Short jobs first, so that the worker thinks nothing of reserving several.
     bench.note.submit_many([(number,) for number in range(100, 150)])
-    Worker(bench.app).run_until_idle(DEADLINE)
+    Worker(bench.app).run_until_idle(PATIENCE)
     run_worker(bench.app)
     bench.note.submit_many([(number,) for number in range(200, 250)])
     bench.wait_for(*range(200, 250))
@@ -62,7 +63,7 @@ def test_short_jobs_behind_a_long_one_go_to_an_idle_worker(run_worker: RunWorker
         run_worker(bench.app)
     bench.wait_for(1, 2, 3)  # all four run at once
     bench.let_go(0, 1, 2, 3)
-    assert [job.wait(DEADLINE) for job in jobs] == [JobState.SUCCEEDED] * 3
+    assert [job.wait(PATIENCE) for job in jobs] == [JobState.SUCCEEDED] * 3
 
 
 def test_jobs_that_were_reserved_together_with_a_long_one_are_given_back(
@@ -105,7 +106,7 @@ def test_a_worker_takes_up_queues_and_leaves_them_while_it_runs(run_worker: RunW
     running.worker.consume([])
     left = [bench.note.delay(3), elsewhere(4)]
     running.worker.consume(["more"])
-    assert left[1].wait(DEADLINE) is JobState.SUCCEEDED
+    assert left[1].wait(PATIENCE) is JobState.SUCCEEDED
     assert left[0].state is JobState.QUEUED
     assert running.worker.queues == ("more",)
 
@@ -142,7 +143,7 @@ def test_what_a_solo_worker_cannot_give_back_at_once_it_runs_later() -> None:
 
     app.submit_many([note.call(number) for number in range(50)])
     app.submit_many([until_the_store_failed.call(), *(note.call(n) for n in (51, 52, 53))])
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert (report.succeeded, report.released) == (54, 3)
     assert ran == [*range(50), 51, 52, 53]
 
@@ -162,7 +163,7 @@ def test_a_free_slot_takes_the_most_urgent(run_worker: RunWorker) -> None:
 def test_reserved_jobs_stand_back_for_more_urgent_ones(run_worker: RunWorker) -> None:
     bench = Workbench(concurrency=2)
     bench.note.submit_many([(number,) for number in range(1000, 1100)])
-    Worker(bench.app).run_until_idle(DEADLINE)
+    Worker(bench.app).run_until_idle(PATIENCE)
     bench.started.clear()
 
     @bench.app.task(name="first")
@@ -187,7 +188,7 @@ def test_what_runs_is_never_interrupted(run_worker: RunWorker) -> None:
     assert bench.started == [0]
     bench.let_go(0)
     bench.wait_for(1)
-    assert job.wait(DEADLINE) == JobState.SUCCEEDED
+    assert job.wait(PATIENCE) == JobState.SUCCEEDED
     assert job.info["deliveries"] == 1
 
 
@@ -207,6 +208,6 @@ def test_revoking_a_running_job_tells_the_task(run_worker: RunWorker) -> None:
 
     run_worker(app)
     job = patient.delay()
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     assert job.revoke()
-    assert job.wait(DEADLINE) == JobState.REVOKED
+    assert job.wait(PATIENCE) == JobState.REVOKED

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, ConfigError, JobState, QueueConfig
 from taskmq.testing import FakeClock
 from taskmq.worker import Worker, WorkerHook, WorkerReport
-
-DEADLINE = 10.0
 
 
 @pytest.fixture(params=["solo", "threads"])
@@ -28,7 +27,7 @@ def test_runs_what_was_submitted_before_and_after_it_started(
     before = double.delay(1)
     run_worker(app)
     after = double.delay(2)
-    assert (before.get(DEADLINE), after.get(DEADLINE)) == (2, 4)
+    assert (before.get(PATIENCE), after.get(PATIENCE)) == (2, 4)
 
 
 def test_wakes_up_from_idleness_again_and_again(app: App, run_worker: Callable[..., Any]) -> None:
@@ -37,7 +36,7 @@ def test_wakes_up_from_idleness_again_and_again(app: App, run_worker: Callable[.
         return number
 
     run_worker(app)
-    assert [echo.delay(number).get(DEADLINE) for number in range(50)] == list(range(50))
+    assert [echo.delay(number).get(PATIENCE) for number in range(50)] == list(range(50))
 
 
 def test_runs_a_job_when_it_is_due(app: App, run_worker: Callable[..., Any]) -> None:
@@ -46,7 +45,7 @@ def test_runs_a_job_when_it_is_due(app: App, run_worker: Callable[..., Any]) -> 
         return number
 
     run_worker(app)
-    assert echo.submit(1, eta=0.05).get(DEADLINE) == 1
+    assert echo.submit(1, eta=0.05).get(PATIENCE) == 1
 
 
 def test_run_until_idle_runs_everything_that_is_ready(app: App) -> None:
@@ -55,7 +54,7 @@ def test_run_until_idle_runs_everything_that_is_ready(app: App) -> None:
         return number
 
     results = echo.submit_many([(number,) for number in range(500)])
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert report.succeeded == report.processed == 500
     assert {result.state for result in results} == {JobState.SUCCEEDED}
 
@@ -67,7 +66,7 @@ def test_run_until_idle_runs_what_tasks_submit(app: App) -> None:
             countdown.delay(left - 1)
 
     countdown.delay(5)
-    assert Worker(app).run_until_idle(DEADLINE).succeeded == 6
+    assert Worker(app).run_until_idle(PATIENCE).succeeded == 6
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads"])
@@ -81,10 +80,10 @@ def test_run_until_idle_with_a_clock_that_stands_still(pool: str) -> None:
 
     now, later = echo.delay(1), echo.submit(2, eta=60.0)
     worker = Worker(app)
-    assert worker.run_until_idle(DEADLINE).succeeded == 1
+    assert worker.run_until_idle(PATIENCE).succeeded == 1
     assert (now.state, later.state) == (JobState.SUCCEEDED, JobState.QUEUED)
     clock.advance(60.0)
-    assert worker.run_until_idle(DEADLINE).succeeded == 1
+    assert worker.run_until_idle(PATIENCE).succeeded == 1
     assert later.state == JobState.SUCCEEDED
 
 
@@ -95,7 +94,7 @@ def test_run_until_idle_sees_to_what_nobody_else_would(pool: str) -> None:
     app = App(Config(transport="memory://", pool=pool), clock=clock)
     result = app.task(queue="elsewhere", name="echo")(print).submit(expires=5)
     clock.advance(5)
-    Worker(app, queues=["default"]).run_until_idle(DEADLINE)
+    Worker(app, queues=["default"]).run_until_idle(PATIENCE)
     assert result.state is JobState.EXPIRED
 
 
@@ -104,7 +103,7 @@ def test_run_until_idle_gives_up_after_its_timeout() -> None:
 
     @app.task
     def hang() -> None:
-        release.wait(DEADLINE)
+        release.wait(PATIENCE)
 
     hang.delay()
     with pytest.raises(TimeoutError, match="1 jobs run"):
@@ -121,7 +120,7 @@ def test_interrupting_a_solo_worker_leaves_the_job_to_its_lease() -> None:
 
     job = interrupted.delay()
     with pytest.raises(KeyboardInterrupt):
-        Worker(app).run_until_idle(DEADLINE)
+        Worker(app).run_until_idle(PATIENCE)
     assert job.state == JobState.RUNNING
 
 
@@ -137,7 +136,7 @@ def test_no_thread_outlives_a_run(app: App) -> None:
 
     before = set(threading.enumerate())
     noop.delay()
-    Worker(app).run_until_idle(DEADLINE)
+    Worker(app).run_until_idle(PATIENCE)
     assert set(threading.enumerate()) <= before
 
 
@@ -162,21 +161,21 @@ def test_a_task_that_raises_anything_costs_no_slot() -> None:
 
     bad = exit_.submit_many([("exit",), ("break",), ("error",)])
     good = echo.delay(1)
-    report = Worker(app).run_until_idle(DEADLINE)
+    report = Worker(app).run_until_idle(PATIENCE)
     assert (report.failed, report.succeeded) == (2, 1)
     assert {one.state for one in bad} == {JobState.FAILED}
     reasons = [one.info["dead_reason"] for one in bad]
     assert reasons == ["error", "worker_lost", "error"]  # an interrupt is no failure of the task
-    assert good.get(DEADLINE) == 1
+    assert good.get(PATIENCE) == 1
 
 
 def test_unknown_task_is_parked_and_runs_when_a_worker_knows_it(app: App) -> None:
     app.task(name="known")(lambda: None)
     job = app.tasks["known"].call().options().submit()
     stranger = App(app.config, transport=app.transport)
-    assert Worker(stranger).run_until_idle(DEADLINE).processed == 0
+    assert Worker(stranger).run_until_idle(PATIENCE).processed == 0
     assert job.info["parked_reason"] == "unknown_task"
-    assert Worker(app).run_until_idle(DEADLINE).succeeded == 1  # registering makes it visible
+    assert Worker(app).run_until_idle(PATIENCE).succeeded == 1  # registering makes it visible
 
 
 class Recorder(WorkerHook):
@@ -199,7 +198,7 @@ class Recorder(WorkerHook):
 def test_hooks_see_the_life_of_a_worker_in_order(app: App) -> None:
     app.task(name="noop")(lambda: None).delay()
     hook = Recorder()
-    Worker(app, name="w1", hook=hook).run_until_idle(DEADLINE)
+    Worker(app, name="w1", hook=hook).run_until_idle(PATIENCE)
     assert hook.calls == [("start", []), ("ready", ["w1"]), ("deliveries", 1), ("stop", (1, []))]
 
 
@@ -211,7 +210,7 @@ def test_a_failing_hook_is_logged_and_harms_nothing(
             raise RuntimeError("hook is broken")
 
     app.task(name="noop")(lambda: None).delay()
-    assert Worker(app, hook=Broken()).run_until_idle(DEADLINE).succeeded == 1
+    assert Worker(app, hook=Broken()).run_until_idle(PATIENCE).succeeded == 1
     assert "on_ready of the worker hook failed" in caplog.text
 
 

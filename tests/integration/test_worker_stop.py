@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Call, Config, JobState
 from taskmq.events import CollectingSink, JobReleased, WorkerStarted, WorkerStopped
@@ -15,7 +16,6 @@ from taskmq.transport import Delivery, Exchange, Reservation, Settlement, Transp
 from taskmq.worker import Worker, WorkerHook
 from taskmq.worker.signals import handle_signals
 
-DEADLINE = 10.0
 Start = Callable[..., Any]
 
 
@@ -30,12 +30,12 @@ class Bench:
 
     def _hold(self, number: int) -> int:
         self.begun.release()
-        assert self.go.wait(DEADLINE)
+        assert self.go.wait(PATIENCE)
         return number
 
     def wait_until_running(self, count: int) -> None:
         for _ in range(count):
-            assert self.begun.acquire(timeout=DEADLINE)
+            assert self.begun.acquire(timeout=PATIENCE)
 
 
 def test_stop_finishes_what_runs_and_takes_nothing_new(run_worker: Start) -> None:
@@ -47,7 +47,7 @@ def test_stop_finishes_what_runs_and_takes_nothing_new(run_worker: Start) -> Non
     late = bench.hold.delay(3)
     bench.go.set()
     report = running.result()
-    assert [job.get(DEADLINE) for job in first] == [1, 2]
+    assert [job.get(PATIENCE) for job in first] == [1, 2]
     assert late.state == JobState.QUEUED
     assert (report.succeeded, report.abandoned) == (2, 0)
     assert bench.app.transport.workers() == []
@@ -60,7 +60,7 @@ def test_stop_gives_unstarted_jobs_back_at_once(run_worker: Start) -> None:
     quick = bench.app.task(name="quick")(lambda: None)
     running = run_worker(bench.app)
     warm = quick.submit_many([()] * 50)
-    assert warm[-1].wait(DEADLINE) == JobState.SUCCEEDED
+    assert warm[-1].wait(PATIENCE) == JobState.SUCCEEDED
     calls: list[Call[Any]] = [bench.hold.call(0), *(quick.call() for _ in range(5))]
     jobs = bench.app.submit_many(calls)
     bench.wait_until_running(1)
@@ -142,7 +142,7 @@ def test_stop_before_the_run_ends_it_at_once() -> None:
 def test_start_and_stop_are_events() -> None:
     bench, sink = Bench(concurrency=3), CollectingSink()
     bench.app.add_sink(sink)
-    Worker(bench.app, name="w1", queues=["a", "b"]).run_until_idle(DEADLINE)
+    Worker(bench.app, name="w1", queues=["a", "b"]).run_until_idle(PATIENCE)
     started, stopped = sink.events
     assert isinstance(started, WorkerStarted)
     assert (started.worker, started.queues, started.pool) == ("w1", ("a", "b"), "threads")
@@ -219,9 +219,9 @@ def test_what_has_ended_since_is_settled_at_the_handing_over(run_worker: Start) 
     running.worker.stop()
     assert running.result().abandoned == 1
     bench.go.set()
-    assert session.pool.stop(DEADLINE)  # its slot is through
+    assert session.pool.stop(PATIENCE)  # its slot is through
     assert running.worker.hand_over() == 0
-    assert job.get(DEADLINE) == 7
+    assert job.get(PATIENCE) == 7
 
 
 class Slow(TransportWrapper):
@@ -237,7 +237,7 @@ class Slow(TransportWrapper):
     ) -> Exchange:
         if settlements and not self.under_way.is_set():
             self.under_way.set()
-            assert self.arrive.wait(DEADLINE)
+            assert self.arrive.wait(PATIENCE)
         return super().exchange(settlements, reservation)
 
 
@@ -249,7 +249,7 @@ def test_what_is_on_its_way_at_the_handing_over_is_not_lost(run_worker: Start) -
     job = bench.hold.delay(7)
     bench.wait_until_running(1)
     bench.go.set()
-    assert slow.under_way.wait(DEADLINE)
+    assert slow.under_way.wait(PATIENCE)
     assert running.worker.hand_over() == 0
     assert job.state is JobState.SUCCEEDED
     slow.arrive.set()
@@ -304,7 +304,7 @@ class StuckHook(WorkerHook):
 
     def on_deliveries(self, worker: Worker, deliveries: object) -> None:
         self.stuck.set()
-        assert self.go.wait(DEADLINE)
+        assert self.go.wait(PATIENCE)
 
 
 def test_a_loop_that_is_stuck_is_not_live() -> None:
@@ -314,13 +314,13 @@ def test_a_loop_that_is_stuck_is_not_live() -> None:
     bench.hold.delay(1)
     thread = threading.Thread(target=worker.run_until_idle)
     thread.start()
-    assert hook.stuck.wait(DEADLINE)
+    assert hook.stuck.wait(PATIENCE)
     assert worker.health().live  # it may take a while
     health = worker.health(stuck_after=0.0)
     assert (health.live, health.ready) == (False, False)
     assert health.status.startswith("stuck: the loop has been working for 0 s")
     hook.go.set()
-    thread.join(DEADLINE)
+    thread.join(PATIENCE)
 
 
 def test_a_long_job_in_the_thread_of_the_loop_is_not_a_stuck_loop() -> None:
@@ -332,5 +332,5 @@ def test_a_long_job_in_the_thread_of_the_loop_is_not_a_stuck_loop() -> None:
     bench.wait_until_running(1)
     assert worker.health(stuck_after=0.0).live
     bench.go.set()
-    thread.join(DEADLINE)
+    thread.join(PATIENCE)
     assert job.state == JobState.SUCCEEDED

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, ConfigError, current_task
 from taskmq.states import JobState
@@ -16,7 +17,7 @@ from taskmq.testing import TransportWrapper, worker_for
 from taskmq.transport import MAX_YIELDS, Capabilities, Release, Reservation
 from taskmq.workflow import Workflow, WorkflowRun, Workflows, WorkflowState
 
-from .conftest import DEADLINE, RunWorker
+from .conftest import RunWorker
 
 S = JobState
 
@@ -95,14 +96,14 @@ def test_nothing_more_begins_and_all_of_it_goes_on(app: App) -> None:
     other.add(log.note, "other")
     others = [other.submit(app).result, log.note.delay("plain")]
     work(app)
-    assert [job.get(timeout=DEADLINE) for job in others] == ["other", "plain"]
+    assert [job.get(timeout=PATIENCE) for job in others] == ["other", "plain"]
     assert "nested" not in log.ran
 
     assert (run.pause(), run.resume(), run.resume()) == (False, True, False)
     assert state_in_list(app, run) is WorkflowState.RUNNING
     del log.ran[:]
     work(app)
-    assert run.get(timeout=DEADLINE) == ["split.a", "split.b"]
+    assert run.get(timeout=PATIENCE) == ["split.a", "split.b"]
     assert log.ran[:2] == ["nested", "join"]
     assert state_in_list(app, run) is WorkflowState.SUCCEEDED
 
@@ -204,14 +205,14 @@ class Backlog:
 
     def _block(self) -> None:
         self.begun.set()
-        assert self.go.wait(DEADLINE)
+        assert self.go.wait(PATIENCE)
 
     def steps(self) -> set[JobState]:
         return set(list(self.run.states().values())[:5])
 
 
 def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -221,15 +222,15 @@ def test_a_worker_gives_back_what_has_not_started(run_worker: RunWorker) -> None
     with App(Config(transport="memory://", concurrency=1)) as app:
         backlog = Backlog(app)
         run_worker(app)
-        assert backlog.begun.wait(DEADLINE)
+        assert backlog.begun.wait(PATIENCE)
         assert backlog.steps() == {S.RUNNING}  # held, unstarted
         backlog.run.pause()
         until(lambda: backlog.steps() == {S.QUEUED})
         assert backlog.blocking.state is S.RUNNING
         backlog.go.set()
-        assert backlog.blocking.wait(DEADLINE) is S.SUCCEEDED
+        assert backlog.blocking.wait(PATIENCE) is S.SUCCEEDED
         assert backlog.ran == []
         backlog.run.resume()
-        assert backlog.run.result.wait(DEADLINE) is S.SUCCEEDED
+        assert backlog.run.result.wait(PATIENCE) is S.SUCCEEDED
         assert backlog.ran == list(range(5))
         assert {job.deliveries for job in backlog.run.jobs()} == {1}

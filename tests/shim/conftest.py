@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq_celery import engine
-
-PATIENCE = 20.0
 
 TASKS = """
 from celery import Celery

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.faults
 
-PATIENCE = 20.0
 
 SLOW = """
 import os, time

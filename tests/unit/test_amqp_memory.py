@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.ids import new_id
@@ -15,8 +16,6 @@ from taskmq.plugins import open_transport
 from taskmq.testing import FakeClock
 from taskmq.transports.amqp.transport import AmqpTransport
 from taskmq.worker import Worker
-
-DEADLINE = 30.0
 
 
 @pytest.fixture
@@ -35,8 +34,8 @@ def test_a_worker_runs_what_the_broker_brings(transport: AmqpTransport) -> None:
         return a + b
 
     handles = [add.delay(number, 1) for number in range(20)]
-    Worker(app).run_until_idle(DEADLINE)
-    assert [handle.get(DEADLINE) for handle in handles] == list(range(1, 21))
+    Worker(app).run_until_idle(PATIENCE)
+    assert [handle.get(PATIENCE) for handle in handles] == list(range(1, 21))
     assert (transport.deliveries.by_message, transport.deliveries.directly) == (20, 0)
 
 
@@ -60,21 +59,21 @@ def test_a_clock_of_a_test_rules_delays() -> None:
         ran.set()
 
     late.submit(eta=60.0)
-    Worker(app).run_until_idle(DEADLINE)
+    Worker(app).run_until_idle(PATIENCE)
     assert not ran.is_set()
     clock.advance(60.0)
-    Worker(app).run_until_idle(DEADLINE)
+    Worker(app).run_until_idle(PATIENCE)
     assert ran.is_set()
     app.close()
 
 
 def test_closing_ends_the_thread(transport: AmqpTransport) -> None:
     app = App(Config(), transport=transport)
-    Worker(app).run_until_idle(DEADLINE)
+    Worker(app).run_until_idle(PATIENCE)
     before = [thread for thread in threading.enumerate() if thread.name == "taskmq-amqp"]
     assert before
     transport.close()
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while any(thread.is_alive() for thread in before):
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -12,14 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, ConfigError, JobState, Retry, Task, TaskContext, current_task
 from taskmq.envelope import seal
 from taskmq.executor import Executor, Outcome
 from taskmq.pools import AsyncioPool, Setting, make_pool
 from taskmq.transport import Ack, DeadLetter, Defer, Delivery, Nack, RetryLater, Revoke, Settlement
-
-DEADLINE = 10.0
 
 
 class Bench:
@@ -55,7 +54,7 @@ class Bench:
         return delivery
 
     def next(self) -> Settlement:
-        settlement: Settlement = self.outcomes.get(timeout=DEADLINE).settlement
+        settlement: Settlement = self.outcomes.get(timeout=PATIENCE).settlement
         return settlement
 
     def run(self, task: Task[..., Any], *args: Any) -> Settlement:
@@ -64,7 +63,7 @@ class Bench:
 
     def cancel(self, delivery: Delivery, *, lost: bool = False) -> None:
         """As the lease keeper does it, in another thread."""
-        self.started.get(timeout=DEADLINE)
+        self.started.get(timeout=PATIENCE)
         context = self.executor.running[delivery.job_id]
         context.lease_lost, context.cancelled = lost, True
 
@@ -73,7 +72,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
-    assert bench.pool.stop(DEADLINE)
+    assert bench.pool.stop(PATIENCE)
 
 
 def sleeper(bench: Bench, **policy: Any) -> Task[..., Any]:
@@ -82,7 +81,7 @@ def sleeper(bench: Bench, **policy: Any) -> Task[..., Any]:
     @bench.app.task(name="sleeper", **policy)  # type: ignore[untyped-decorator]  # as options are
     async def sleeper() -> None:
         bench.started.put(current_task().id)
-        await asyncio.sleep(DEADLINE)
+        await asyncio.sleep(PATIENCE)
 
     made: Task[..., Any] = sleeper
     return made
@@ -179,7 +178,7 @@ def test_withdrawn_deliveries_never_start(bench: Bench) -> None:
     task = sleeper(bench)
     deliveries = [bench.delivery(task) for _ in range(10)]
     bench.pool.submit(deliveries)
-    started = {bench.started.get(timeout=DEADLINE) for _ in range(4)}
+    started = {bench.started.get(timeout=PATIENCE) for _ in range(4)}
     assert bench.pool.unstarted() == 6
     withdrawn = {delivery.job_id for delivery in bench.pool.withdraw()}
     assert withdrawn == {delivery.job_id for delivery in deliveries} - started
@@ -192,7 +191,7 @@ def test_a_timeout_cancels_at_the_await_and_fails_as_a_soft_time_limit(bench: Be
     assert isinstance(settlement, DeadLetter)
     assert settlement.failure.type == "taskmq.errors.SoftTimeLimit"
     assert settlement.failure.message == "timeout of 0.02 s is over"
-    assert "await asyncio.sleep(DEADLINE)" in settlement.failure.traceback
+    assert "await asyncio.sleep(PATIENCE)" in settlement.failure.traceback
 
 
 def test_a_retry_policy_covers_the_timeout(bench: Bench) -> None:
@@ -203,7 +202,7 @@ def test_a_task_may_clean_up_and_return_something_when_its_time_is_over(bench: B
     @bench.app.task(timeout=0.02)
     async def partial() -> str:
         try:
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
         except asyncio.CancelledError:
             await asyncio.sleep(0)  # it is cancelled once
         return "half"
@@ -239,7 +238,7 @@ def test_a_job_that_swallows_its_cancellation_goes_on(bench: Bench) -> None:
         event = asyncio.Event()
         bench.started.put("")
         try:
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
         except asyncio.CancelledError:
             release.put((asyncio.get_running_loop(), event))
         await event.wait()
@@ -248,7 +247,7 @@ def test_a_job_that_swallows_its_cancellation_goes_on(bench: Bench) -> None:
     delivery = bench.submit(stubborn)
     bench.cancel(delivery)
     bench.executor.running[delivery.job_id].cancelled = True  # told again: no second time
-    loop, event = release.get(timeout=DEADLINE)
+    loop, event = release.get(timeout=PATIENCE)
     loop.call_soon_threadsafe(event.set)
     done = bench.next()
     assert isinstance(done, Ack)
@@ -259,7 +258,7 @@ def test_a_job_that_swallows_its_cancellation_goes_on(bench: Bench) -> None:
 def test_a_cancelled_error_of_the_tasks_own_is_a_failure(bench: Bench) -> None:
     @bench.app.task
     async def confused() -> None:
-        inner = asyncio.ensure_future(asyncio.sleep(DEADLINE))
+        inner = asyncio.ensure_future(asyncio.sleep(PATIENCE))
         inner.cancel()
         await inner
 
@@ -328,7 +327,7 @@ def test_plain_functions_run_in_threads_beside_the_loop_in_slots_like_others(ben
 
     @bench.app.task
     def plain() -> str:
-        meet.wait(DEADLINE)
+        meet.wait(PATIENCE)
         return threading.current_thread().name
 
     for _ in range(2):
@@ -349,7 +348,7 @@ def test_hooks_are_called_once(bench: Bench) -> None:
         timeout = 0.02
 
         async def run(self) -> None:  # type: ignore[override]  # a coroutine function
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
 
         def before_start(self, ctx: TaskContext) -> None:
             told.append("before")
@@ -385,19 +384,19 @@ def test_abort_gives_back_what_lets_itself_be_cancelled(bench: Bench) -> None:
     async def tidy() -> None:
         bench.started.put("")
         try:
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
         finally:
             cleaned.append(True)
 
     @bench.app.task
     def plain() -> None:
         bench.started.put("")
-        hold.wait(DEADLINE)
+        hold.wait(PATIENCE)
 
     ours = bench.submit(tidy)
     bench.submit(plain)
     for _ in range(2):
-        bench.started.get(timeout=DEADLINE)
+        bench.started.get(timeout=PATIENCE)
     assert bench.pool.abort() == [ours]
     assert cleaned == [True]
     assert bench.outcomes.empty()
@@ -411,7 +410,7 @@ def test_stop_ends_what_tasks_have_left_in_the_loop(bench: Bench) -> None:
 
     async def background() -> None:
         try:
-            await asyncio.sleep(DEADLINE)
+            await asyncio.sleep(PATIENCE)
         finally:
             ended.set()
 
@@ -424,7 +423,7 @@ def test_stop_ends_what_tasks_have_left_in_the_loop(bench: Bench) -> None:
 
     assert isinstance(bench.run(leave_behind), Ack)
     assert not ended.is_set()
-    assert bench.pool.stop(DEADLINE)
+    assert bench.pool.stop(PATIENCE)
     assert ended.is_set()
 
 
@@ -451,7 +450,7 @@ def test_another_event_loop_is_used_if_it_is_asked_for(monkeypatch: pytest.Monke
     pool = make()
     pool.start(lambda delivery: Outcome(Ack(delivery)), lambda outcome: None)
     assert isinstance(pool._loop, Loop)
-    assert pool.stop(DEADLINE)
+    assert pool.stop(PATIENCE)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -476,7 +475,7 @@ def test_every_delivery_ends_once_whatever_comes_between(seed: int) -> None:
         for context in list(bench.executor.running.values()):
             context.cancelled = context.cancelled or chance.random() < 0.2
     ended += bench.pool.withdraw() + bench.pool.abort()
-    assert bench.pool.stop(DEADLINE)
+    assert bench.pool.stop(PATIENCE)
     while not bench.outcomes.empty():
         ended.append(bench.next().delivery)
     assert len({delivery.job_id for delivery in ended}) == len(ended) == 100

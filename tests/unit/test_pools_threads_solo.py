@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq.errors import ConfigError
 from taskmq.executor import Outcome
@@ -14,7 +15,6 @@ from taskmq.pools import Pool, SoloPool, ThreadPool, make_pool
 from taskmq.pools.threads import CERTAIN
 from taskmq.transport import Ack, Delivery
 
-DEADLINE = 10.0
 FIRST = Delivery(
     job_id="0",
     queue="default",
@@ -59,7 +59,7 @@ def ack(delivery: Delivery) -> Outcome:
 def blocking(started: threading.Event, release: threading.Event) -> Callable[[Delivery], Outcome]:
     def execute(delivery: Delivery) -> Outcome:
         started.set()
-        assert release.wait(DEADLINE)
+        assert release.wait(PATIENCE)
         return ack(delivery)
 
     return execute
@@ -77,8 +77,8 @@ def test_every_delivery_ends_once(pool: Pool) -> None:
     for batch in range(10):
         pool.submit(deliveries(1000)[batch * 100 : batch * 100 + 100])
         pool.turn()
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
     assert sorted(done.ids) == sorted(d.job_id for d in deliveries(1000))
 
 
@@ -88,8 +88,8 @@ def test_one_slot_keeps_the_order(make: Callable[[], Pool]) -> None:
     pool.start(ack, done)
     pool.submit(deliveries(300))
     pool.turn()
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
     assert done.ids == [str(number) for number in range(300)]
 
 
@@ -105,8 +105,8 @@ def test_context_variables_of_a_job_end_with_it(pool: Pool) -> None:
     pool.start(execute, done)
     pool.submit(deliveries(20))
     pool.turn()
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
     assert seen == ["clean"] * 20
 
 
@@ -115,12 +115,12 @@ def test_withdrawn_deliveries_never_start() -> None:
     started, release = threading.Event(), threading.Event()
     pool.start(blocking(started, release), done)
     pool.submit(deliveries(5))
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     assert pool.unstarted() == 4
     assert [d.job_id for d in pool.withdraw()] == ["1", "2", "3", "4"]
     assert pool.unstarted() == 0
     release.set()
-    assert pool.stop(DEADLINE)
+    assert pool.stop(PATIENCE)
     assert done.ids == ["0"]
 
 
@@ -134,7 +134,7 @@ def test_each_is_started_or_withdrawn_whatever_the_timing() -> None:
         if chance.random() < 0.5:
             withdrawn += [d.job_id for d in pool.withdraw()]
     withdrawn += [d.job_id for d in pool.withdraw()]
-    assert pool.stop(DEADLINE)
+    assert pool.stop(PATIENCE)
     assert len(withdrawn) + len(done.ids) == total
     assert not set(withdrawn) & set(done.ids)
 
@@ -143,13 +143,13 @@ def test_all_slots_work_at_once() -> None:
     pool, done, barrier = ThreadPool(4), Finished(4), threading.Barrier(4)
 
     def execute(delivery: Delivery) -> Outcome:
-        barrier.wait(DEADLINE)
+        barrier.wait(PATIENCE)
         return ack(delivery)
 
     pool.start(execute, done)
     pool.submit(deliveries(4))
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
 
 
 def test_slots_that_fell_asleep_wake_for_later_work() -> None:
@@ -158,8 +158,8 @@ def test_slots_that_fell_asleep_wake_for_later_work() -> None:
     pool.start(ack, done)
     for delivery in deliveries(200):
         pool.submit([delivery])
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
 
 
 def test_stop_says_whether_something_still_runs() -> None:
@@ -167,11 +167,11 @@ def test_stop_says_whether_something_still_runs() -> None:
     started, release = threading.Event(), threading.Event()
     pool.start(blocking(started, release), done)
     pool.submit(deliveries(1))
-    assert started.wait(DEADLINE)
+    assert started.wait(PATIENCE)
     assert not pool.stop(0.01)
     release.set()
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
 
 
 def warmed_up(slots: int, execute: Callable[[Delivery], Outcome]) -> tuple[ThreadPool, Finished]:
@@ -223,8 +223,8 @@ def test_slots_have_names() -> None:
 
     pool.start(execute, done)
     pool.submit(deliveries(1))
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
     assert names == ["taskmq-slot-1"]
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config
 from taskmq.cli import beat
@@ -17,8 +18,6 @@ from taskmq.records import JobFilter
 from taskmq.schedule import every
 from taskmq.scheduler import Scheduler, runner
 from taskmq.worker import Worker, WorkerHook
-
-DEADLINE = 20.0
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def app() -> Iterator[App]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -77,11 +76,11 @@ def test_it_runs_as_long_as_the_worker_does(app: App) -> None:
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:
-        assert hook.ready.wait(DEADLINE)
+        assert hook.ready.wait(PATIENCE)
         wait_for(lambda: runs(app) > 2)
     finally:
         worker.stop()
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
     assert app.transport.acquire("scheduler", "somebody else", 1.0)
     stopped_with = runs(app)
     assert not any(each.name == "taskmq-scheduler" for each in threading.enumerate())
@@ -105,7 +104,7 @@ def test_a_thread_outlives_an_error_that_nobody_expects(
     scheduler.start()
     wait_for(lambda: runs(app) > 1)
     scheduler.stop()
-    assert scheduler.join(DEADLINE)
+    assert scheduler.join(PATIENCE)
     assert "the scheduler failed, and starts again" in caplog.text
 
 
@@ -118,7 +117,7 @@ def test_a_damaged_store_ends_a_thread_with_one_line(
     monkeypatch.setattr(app.transport, "acquire", refuse)
     scheduler = Scheduler(app)
     scheduler.start()
-    assert scheduler.join(DEADLINE)
+    assert scheduler.join(PATIENCE)
     assert "this scheduler ends: it is damaged" in caplog.text
 
 
@@ -137,7 +136,7 @@ def test_a_store_that_cannot_be_listened_to_is_looked_at(
     scheduler.start()
     wait_for(lambda: runs(app) > 1)
     scheduler.stop()
-    assert scheduler.join(DEADLINE)
+    assert scheduler.join(PATIENCE)
     assert "cannot look at schedules" in caplog.text
 
 
@@ -148,5 +147,5 @@ def test_it_may_run_again(app: App) -> None:
         scheduler.start()
         wait_for(partial(has_runs, app, wanted))
         scheduler.stop()
-        assert scheduler.join(DEADLINE)
+        assert scheduler.join(PATIENCE)
     scheduler.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from taskmq import App, Config, Retry, current_app, current_task
 from taskmq.errors import ConfigError
@@ -22,8 +23,6 @@ from taskmq.testing import (
     worker_for,
 )
 from taskmq.transports.memory import MemoryTransport
-
-DEADLINE = 10.0
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ def test_a_clock_that_stands_still_is_moved_by_advance_alone(app: App) -> None:
     start = app.clock.now()
     with worker_for(app) as w:
         handle = remind.submit(eta=3600)
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
         assert handle.state == "QUEUED"
         w.advance(3599)
         assert handle.state == "QUEUED"
@@ -162,7 +161,7 @@ def test_jobs_of_every_queue_run_and_so_do_those_that_they_submit(app: App) -> N
 
     with worker_for(app) as w:
         write.delay()
-        assert w.run_until_idle(timeout=DEADLINE).succeeded == 2
+        assert w.run_until_idle(timeout=PATIENCE).succeeded == 2
         (posted,) = w.jobs("post")
         assert posted.state is JobState.SUCCEEDED
 
@@ -174,12 +173,12 @@ def test_the_solo_pool_runs_in_the_tests_own_thread(app: App) -> None:
 
     with worker_for(app) as w:
         handle = where.delay()
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
         assert handle.get(timeout=0) == threading.current_thread().name
 
 
 def test_the_threads_pool_runs_jobs_at_once(app: App) -> None:
-    meeting = threading.Barrier(3, timeout=DEADLINE)
+    meeting = threading.Barrier(3, timeout=PATIENCE)
 
     @app.task
     def meet() -> int:
@@ -187,7 +186,7 @@ def test_the_threads_pool_runs_jobs_at_once(app: App) -> None:
 
     with worker_for(app, pool="threads", concurrency=3) as w:
         handles = meet.submit_many([()] * 3)
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
         assert {handle.get(timeout=0) for handle in handles} == {0, 1, 2}
 
 
@@ -206,7 +205,7 @@ def test_a_task_sees_the_app_itself(app: App) -> None:
     app.task(name="look")(lambda: seen.append(current_app() is app))
     with worker_for(app) as w:
         app.tasks["look"].delay()
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
     assert seen == [True]
 
 
@@ -229,7 +228,7 @@ def test_a_task_may_kill_its_worker_half_way(app: App, pool: Any) -> None:
 
     with worker_for(app, pool=pool, concurrency=1) as w:
         handle = charge.delay()
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
         assert (handle.state, w.crashes) == (JobState.RUNNING, 1)
         w.advance(app.config.lease)
     assert handle.state == "SUCCEEDED"
@@ -244,7 +243,7 @@ def test_a_crash_takes_nobody_elses_job_with_it(app: App, pool: Any) -> None:
     with worker_for(app, pool=pool, concurrency=1, crash_at={"flaky": 1}) as w:
         for name in ("flaky", "other", "other"):
             app.tasks[name].delay()
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
         assert w.crashes == 1
         w.advance(app.config.lease)
     assert sorted(runs) == ["flaky", "flaky", "other", "other"]
@@ -255,7 +254,7 @@ def test_a_worker_survives_the_faults_of_its_store(app: App) -> None:
     plan = FaultPlan(FailBefore("exchange", nth=2))
     with worker_for(app, faults=plan) as w:
         handle = app.tasks["work"].delay()
-        w.run_until_idle(timeout=DEADLINE)
+        w.run_until_idle(timeout=PATIENCE)
     assert handle.state == "SUCCEEDED"
     assert len(plan.struck) == 1
 

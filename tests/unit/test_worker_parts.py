@@ -3,6 +3,8 @@
 import threading
 import time
 
+from tests.waiting import PATIENCE
+
 from taskmq.codec import Payload
 from taskmq.executor import Outcome
 from taskmq.records import Failure
@@ -12,7 +14,6 @@ from taskmq.worker.inbox import Inbox
 from taskmq.worker.report import Tally
 from taskmq.worker.ticker import Ticker
 
-DEADLINE = 10.0
 DELIVERY = Delivery(
     job_id="a",
     queue="default",
@@ -31,9 +32,9 @@ OUTCOME = Outcome(Ack(DELIVERY, Payload("json", b"null")))
 def waiting(inbox: Inbox, enough: int) -> tuple[threading.Thread, list[bool]]:
     """A thread that waits, once it does."""
     answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(inbox.wait(DEADLINE, enough)))
+    thread = threading.Thread(target=lambda: answers.append(inbox.wait(PATIENCE, enough)))
     thread.start()
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while inbox._enough != enough and time.monotonic() < end:
         time.sleep(0)
     return thread, answers
@@ -43,7 +44,7 @@ def test_inbox_wakes_for_one_outcome() -> None:
     inbox = Inbox()
     thread, answers = waiting(inbox, enough=1)
     inbox.put(OUTCOME)
-    thread.join(DEADLINE)
+    thread.join(PATIENCE)
     assert answers == [True]
     assert inbox.take() == [OUTCOME]
 
@@ -55,7 +56,7 @@ def test_inbox_wakes_when_there_are_enough_and_not_before() -> None:
     inbox.put(OUTCOME)
     assert inbox._bell.empty()
     inbox.put(OUTCOME)
-    thread.join(DEADLINE)
+    thread.join(PATIENCE)
     assert answers == [True]
     assert len(inbox.take()) == 3
 
@@ -63,7 +64,7 @@ def test_inbox_wakes_when_there_are_enough_and_not_before() -> None:
 def test_inbox_does_not_wait_for_what_is_there() -> None:
     inbox = Inbox()
     inbox.put(OUTCOME)
-    assert inbox.wait(DEADLINE, 1)
+    assert inbox.wait(PATIENCE, 1)
 
 
 def test_inbox_reports_that_time_is_up() -> None:
@@ -75,14 +76,14 @@ def test_inbox_reports_that_time_is_up() -> None:
 def test_a_ring_before_the_wait_ends_it() -> None:
     inbox = Inbox()
     inbox.ring()
-    assert inbox.wait(DEADLINE)
+    assert inbox.wait(PATIENCE)
     assert not inbox.wait(0.0)
 
 
 def test_a_notice_is_taken_once() -> None:
     inbox = Inbox()
     inbox.notice()
-    assert inbox.wait(DEADLINE)
+    assert inbox.wait(PATIENCE)
     assert inbox.take_notice()
     assert not inbox.take_notice()
 
@@ -99,7 +100,7 @@ def test_inbox_loses_nothing_under_contention() -> None:
         thread.start()
     taken = 0
     while taken < 4 * each:
-        assert inbox.wait(DEADLINE, min(64, 4 * each - taken))
+        assert inbox.wait(PATIENCE, min(64, 4 * each - taken))
         taken += len(inbox.take())
     assert taken == 4 * each
 
@@ -141,7 +142,7 @@ def test_ticker_goes_on_after_a_duty_failed() -> None:
     ticker.every(0.001, fails)
     ticker.every(0.001, works)
     ticker.start()
-    assert done.wait(DEADLINE)
+    assert done.wait(PATIENCE)
     ticker.stop()
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from celery import Celery, _state
 from taskmq.worker import Worker
 from taskmq_celery.engine import engine_for
-
-PATIENCE = 10.0
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 from kombu.exceptions import ContentDisallowed
 from redis import Redis
+from tests.waiting import PATIENCE
 
 from celery import chord, group, states
 from celery.app.task import Context
@@ -24,7 +25,6 @@ from celery.backends.redis import RedisBackend
 from celery.exceptions import BackendStoreError, TimeoutError
 
 MakeApp = Callable[..., Any]
-PATIENCE = 10.0
 
 
 @pytest.fixture

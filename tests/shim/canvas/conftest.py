@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import PATIENCE
 
 from celery import Celery
 from taskmq.worker import Worker
 from taskmq_celery.engine import engine_for
-
-PATIENCE = 30.0
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests import services
-from tests.shim.control.working import NAME, PATIENCE, make_app, worker_of
+from tests.shim.control.working import NAME, make_app, worker_of
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.shim.control.working import NAME, PATIENCE
+from tests.shim.control.working import NAME
+from tests.waiting import PATIENCE
 
 from celery import _state
 from celery.bin.celery import celery

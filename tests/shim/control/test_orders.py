@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.shim.control.working import NAME, PATIENCE
+from tests.shim.control.working import NAME
+from tests.waiting import PATIENCE
 
 from celery import signals, uuid
 from celery.app.control import flatten_reply

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.shim.control.working import NAME, PATIENCE
+from tests.shim.control.working import NAME
+from tests.waiting import PATIENCE
 
 from celery import signals
 from celery.worker import state as worker_state

@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-PATIENCE = 20.0
 NAME = "w1@box"
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from kombu.messaging import Consumer
+from tests.waiting import PATIENCE
 
 from celery import Celery, _state
-
-PATIENCE = 20.0
 
 
 @pytest.fixture(autouse=True)

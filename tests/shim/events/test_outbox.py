@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from celery.worker import outbox as module
 from celery.worker.outbox import Outbox, Told
-
-PATIENCE = 20.0
 
 
 class Broker:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE
 
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
@@ -19,7 +20,6 @@ from celery.events.state import State
 from celery.exceptions import Ignore, Reject
 from celery.worker.events import Groups
 
-PATIENCE = 20.0
 NAME = "w1@box"
 OF_ALL = {"hostname", "utcoffset", "pid", "clock", "uuid", "timestamp", "type", "local_received"}
 OF_A_WORKER = {"freq", "active", "processed", "loadavg", "sw_ident", "sw_ver", "sw_sys"}
