@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, JobState, Task
 from taskmq.errors import StoreFull, TransportError, TransportUnavailable
@@ -326,10 +326,3 @@ def is_done(job: Result[Any]) -> bool:
         return job.state is JobState.SUCCEEDED
     except TransportError:
         return False
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.02)

@@ -6,12 +6,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config
 from taskmq.envelope import load
@@ -116,10 +115,3 @@ class Ground:
                 beat.process.kill()
             beat.process.wait(PATIENCE)
         self.app.close()
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what}"
-        time.sleep(0.01)

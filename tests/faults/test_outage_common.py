@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests import services
+from tests.waiting import wait_for
 
-from .outages import LEASE, STORES, Scene, scene, wait_for
+from .outages import LEASE, STORES, Scene, scene
 
 Measured = Callable[..., None]
 

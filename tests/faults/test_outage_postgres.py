@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import wait_for
 
-from .outages import LEASE, Crew, Ground, Scene, postgres_ground, scene, wait_for
+from .outages import LEASE, Crew, Ground, Scene, postgres_ground, scene
 
 Measured = Callable[..., None]
 EVERYBODY = "pid <> pg_backend_pid() AND backend_type = 'client backend'"

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import wait_for
 
 from taskmq import JobState
 
-from .outages import LEASE, Crew, Ground, Scene, scene, wait_for
+from .outages import LEASE, Crew, Ground, Scene, scene
 
 Measured = Callable[..., None]
 OPTIONS = ("--lease", str(LEASE))

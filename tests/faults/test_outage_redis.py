@@ -16,24 +16,14 @@ from typing import Any
 
 import pytest
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config
 from taskmq.errors import StoreFull, TransportError, TransportUnavailable
 from taskmq.records import JobFilter
 from taskmq.transports.redis import RedisTransport
 
-from .outages import (
-    PUBLISH_TIMEOUT,
-    RESUME,
-    SLACK,
-    Crew,
-    Ground,
-    Scene,
-    redis_ground,
-    scene,
-    wait_for,
-)
+from .outages import PUBLISH_TIMEOUT, RESUME, SLACK, Crew, Ground, Scene, redis_ground, scene
 
 Start = Callable[..., Any]
 Measured = Callable[..., None]

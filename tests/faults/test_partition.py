@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from tests import services
+from tests.waiting import wait_for
 
 from taskmq import JobState
 from taskmq.records import JobFilter
 
-from .conftest import Fleet, Process, wait_for
+from .conftest import Fleet, Process
 
 pytestmark = pytest.mark.timeout(300)  # the slowest server takes its time on a busy machine
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests import services
-from tests.faults.schedule_ground import APP, LEADS, TASKMQ, Ground, wait_for
+from tests.faults.schedule_ground import APP, LEADS, TASKMQ, Ground
 from tests.servers import StartService
+from tests.waiting import wait_for
 
 from taskmq.schedule import at
 from taskmq.scheduler import Schedules

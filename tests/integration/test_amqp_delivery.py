@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 import pytest
 from kombu.connection import Connection
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -122,13 +122,6 @@ def drop_messages(worker: AmqpTransport) -> None:
 def are_delayed(messages: Callable[[str], int]) -> bool:
     """Whether a message waits for about 3 seconds."""
     return any(messages(f"taskmq.delay.{step}") == 1 for step in ("2", "2.5", "3"))
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.01)
 
 
 def test_jobs_come_by_message_and_leave_none(

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 from kombu.connection import Connection
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.errors import TransportUnavailable
@@ -103,13 +103,6 @@ def take(transport: Transport, count: int) -> list[Delivery]:
 
     wait_for(is_enough, f"{count} jobs")
     return taken
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.01)
 
 
 def refused(transport: AmqpTransport, match: str) -> None:

@@ -9,12 +9,12 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 TASKMQ = [sys.executable, "-m", "taskmq"]
 
@@ -90,13 +90,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=PATIENCE)
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def error_of(ran: Ran) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import (
     App,
@@ -516,25 +516,18 @@ def log_of(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("pool", ["threads", "processes"])
 def test_killed_between_claim_and_finish(shared: App, tmp_path: Path, pool: str) -> None:
     """The job's own redelivery passes, and the other job with the key is skipped."""
     first = shared.tasks["slow"].delay(1, 3600.0)
     worker = start_worker(tmp_path, "-P", pool, "-c", "2")
-    until(lambda: len(log_of(tmp_path)) == 1)
+    wait_for(lambda: len(log_of(tmp_path)) == 1)
     worker.send_signal(signal.SIGKILL)
     worker.wait(PATIENCE)
     assert log_of(tmp_path) == [f"begin {first.id}"]
     # An edited replay would be another way to make it end: here its claim is looked at.
     assert not shared.transport.acquire("dedup:slow:1", "another", 1.0)
-    until(lambda: shared.transport.acquire("dedup:slow:1", "another", 0.01))
+    wait_for(lambda: shared.transport.acquire("dedup:slow:1", "another", 0.01))
 
 
 @pytest.mark.parametrize("pool", ["threads", "processes"])
@@ -579,7 +572,7 @@ def test_a_long_job_keeps_other_workers_out(shared: App, tmp_path: Path) -> None
     first = slow.delay(1, 8.0)
     workers = [start_worker(tmp_path, "-P", pool, "-c", "1") for pool in ("threads", "processes")]
     try:
-        until(lambda: len(log_of(tmp_path)) == 1)
+        wait_for(lambda: len(log_of(tmp_path)) == 1)
         others = []
         while not first.record.finished_at:  # type: ignore[union-attr]  # it is there
             others.append(slow.delay(1, 0.0))

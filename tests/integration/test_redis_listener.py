@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.errors import TransportUnavailable
 from taskmq.transports.redis import RedisTransport
 from taskmq.transports.redis import listener as listening
 
-from .redis_tools import commands, eventually, job, open_store, wanted
+from .redis_tools import commands, job, open_store, wanted
 
 Start = Callable[..., Any]
 
@@ -46,8 +46,8 @@ def test_a_killed_connection_wakes_and_hears_again(
         listener.clear()
         server.cli("CLIENT", "KILL", "TYPE", "pubsub")
         assert listener.wait(PATIENCE)  # what was said meanwhile is found by looking
-        eventually(lambda: subscribers(server) == 1, "it has subscribed again")
-    eventually(lambda: _hears(store, listener), "an enqueue wakes")
+        wait_for(lambda: subscribers(server) == 1, "it has subscribed again")
+    wait_for(lambda: _hears(store, listener), "an enqueue wakes")
     listener.close()
 
 
@@ -95,7 +95,7 @@ def test_a_server_that_went_silent_is_noticed(
     assert listener.wait(PATIENCE)
     proxy.heal()
     other = open_store(server.url)
-    eventually(lambda: _hears(other, listener), "it hears again")
+    wait_for(lambda: _hears(other, listener), "it hears again")
     other.close()
     listener.close()
     store.close()
@@ -124,7 +124,7 @@ def test_listeners_that_are_closed_leave_no_subscription(
     for _ in range(20):
         store.listen(jobs=["a", "b"]).close()
     listener = store.listen(["q"])
-    eventually(
+    wait_for(
         lambda: server.cli("PUBSUB", "CHANNELS", "*").split() == ["{taskmq}:queue:q"],
         "only the open one is subscribed",
     )

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.errors import TransportError, TransportUnavailable
 from taskmq.patience import within
 from taskmq.transport import Ack, Settled
 from taskmq.transports.redis import RedisTransport
 
-from .redis_tools import eventually, job, open_store, wanted
+from .redis_tools import job, open_store, wanted
 
 Start = Callable[..., Any]
 
@@ -45,7 +45,7 @@ def test_sentinels_name_the_server_also_after_a_failover(start_service: Start) -
     assert _wakes(store)
     group.master.cli("WAIT", 1, 10_000)  # what a replica does not have yet, a failover loses
     group.lose_master()
-    eventually(lambda: _settles(store, held), "the new master takes the settlement")
+    wait_for(lambda: _settles(store, held), "the new master takes the settlement")
     assert len(store.exchange((), wanted(10)).deliveries) == 2
     assert _wakes(store)
     store.close()
@@ -100,7 +100,7 @@ def test_a_slot_moves_under_a_job_in_flight(start_service: Start) -> None:
         cluster.move_keys(slot, target, limit=2)
     cluster.move_keys(slot, target)
     cluster.end_move(slot, target)
-    eventually(lambda: _settles(store, held), "the new owner takes the settlement")
+    wait_for(lambda: _settles(store, held), "the new owner takes the settlement")
     assert len(store.exchange((), wanted(10)).deliveries) == 2
     assert _wakes(store)
     store.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests import services
+from tests.waiting import wait_for
 
 from taskmq.errors import (
     SchemaMismatch,
@@ -19,7 +20,7 @@ from taskmq.errors import (
 from taskmq.transport import Ack
 from taskmq.transports.redis import RedisTransport
 
-from .redis_tools import eventually, job, open_store, wanted
+from .redis_tools import job, open_store, wanted
 
 Start = Callable[..., Any]
 LIMITED = "user app on >pw resetchannels ~{shop}:* &{shop}:* -@all "
@@ -151,7 +152,7 @@ def test_a_repeated_enqueue_after_a_reset_is_harmless(start_service: Start, stor
     with pytest.raises(TransportUnavailable):
         store.enqueue(batch)
     proxy.heal()
-    eventually(lambda: store.stats(["q"])[0].ready == 51, "the batch was stored")
+    wait_for(lambda: store.stats(["q"])[0].ready == 51, "the batch was stored")
     assert not any(answer.created for answer in store.enqueue(batch))
 
 

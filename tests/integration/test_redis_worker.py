@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config
 from taskmq.errors import TransportError
 from taskmq.records import JobFilter
 from taskmq.states import JobState
 from taskmq.worker import Worker
-
-from .redis_tools import eventually
 
 Start = Callable[..., Any]
 ROUNDS, JOBS = 3, 100
@@ -45,12 +43,12 @@ def test_restarts_of_the_server_lose_nothing(start_service: Start) -> None:
             submitter = threading.Thread(target=_submit, args=(run, numbers))
             submitter.start()
             # All of the earlier rounds may have run already, so that one more is of this round.
-            eventually(lambda first=number * JOBS: len(seen) > first, "jobs are run")  # type: ignore[misc]  # bound in this round
+            wait_for(lambda first=number * JOBS: len(seen) > first, "jobs are run")  # type: ignore[misc]  # bound in this round
             server.kill()
             server.restart()
             submitter.join(PATIENCE)
-        eventually(lambda: len(seen) == ROUNDS * JOBS, "every job has run")
-        eventually(lambda: _open(app) == 0, "every job is settled")
+        wait_for(lambda: len(seen) == ROUNDS * JOBS, "every job has run")
+        wait_for(lambda: _open(app) == 0, "every job is settled")
         worker.stop()
         thread.join(PATIENCE)
         assert not thread.is_alive()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests import services
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, QueueConfig
 from taskmq.cli.main import main
@@ -69,13 +69,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, start_service: Start) 
     with ExitStack() as stack:
         yield Place(tmp_path, proxy.through(url), proxy, stack)
         proxy.heal()
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def echo(app: App, *values: object) -> list[str]:

@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
 from msgspec.structs import replace
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, JobState, current_task
 from taskmq.envelope import Dependency
@@ -174,13 +173,6 @@ def give_back_often(app: App, ids: list[str]) -> None:
         app.transport.settle([Release(delivery) for delivery in app.transport.reserve(wanted)])
 
 
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @pytest.fixture(params=["memory://", "sqlite:///{folder}/jobs.db"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param).format(folder=tmp_path)
@@ -197,14 +189,14 @@ def test_a_pause_recalls_what_has_not_started(
         assert backlog.states() == {JobState.RUNNING}  # held, unstarted
         app.pause("email")
         if pool == "threads":
-            until(lambda: backlog.states() == {JobState.QUEUED})
+            wait_for(lambda: backlog.states() == {JobState.QUEUED})
         else:  # the worker's loop is inside the job
             session: Any = running.worker._session
-            until(lambda: session.keeper._recalled)
+            wait_for(lambda: session.keeper._recalled)
         assert backlog.blocking.state is JobState.RUNNING
         backlog.go.set()
         assert backlog.blocking.wait(PATIENCE) is JobState.SUCCEEDED
-        until(lambda: backlog.states() == {JobState.QUEUED})
+        wait_for(lambda: backlog.states() == {JobState.QUEUED})
         assert backlog.ran == []
         app.resume("email")
         assert [job.wait(PATIENCE) for job in backlog.jobs] == [JobState.SUCCEEDED] * 5
@@ -218,7 +210,7 @@ def test_a_revocation_recalls_what_has_not_started(url: str, run_worker: RunWork
         run_worker(app)
         assert backlog.begun.wait(PATIENCE)
         assert app.revoke(queue="email", by="ann") == 5
-        until(lambda: backlog.states() == {JobState.REVOKED})
+        wait_for(lambda: backlog.states() == {JobState.REVOKED})
         assert backlog.blocking.state is JobState.RUNNING
         backlog.go.set()
         assert backlog.blocking.wait(PATIENCE) is JobState.SUCCEEDED

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, ConfigError, current_task
 from taskmq.states import JobState
@@ -211,13 +210,6 @@ class Backlog:
         return set(list(self.run.states().values())[:5])
 
 
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_a_worker_gives_back_what_has_not_started(run_worker: RunWorker) -> None:
     with App(Config(transport="memory://", concurrency=1)) as app:
         backlog = Backlog(app)
@@ -225,7 +217,7 @@ def test_a_worker_gives_back_what_has_not_started(run_worker: RunWorker) -> None
         assert backlog.begun.wait(PATIENCE)
         assert backlog.steps() == {S.RUNNING}  # held, unstarted
         backlog.run.pause()
-        until(lambda: backlog.steps() == {S.QUEUED})
+        wait_for(lambda: backlog.steps() == {S.QUEUED})
         assert backlog.blocking.state is S.RUNNING
         backlog.go.set()
         assert backlog.blocking.wait(PATIENCE) is S.SUCCEEDED

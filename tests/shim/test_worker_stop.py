@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.faults
 
@@ -32,13 +31,6 @@ def slow(self):
 GRACE = "app.conf.worker_soft_shutdown_timeout = {}\n"
 
 
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def slow(program: Any, tmp_path: Path) -> Callable[..., Any]:
     """Starts a worker that is in the middle of a slow task; gives it and the task's id."""
@@ -47,7 +39,7 @@ def slow(program: Any, tmp_path: Path) -> Callable[..., Any]:
         program.add_to_tasks(SLOW + more)
         worker = program.ready_worker(*options, **environment)
         sent = program.celery("-A", "proj", "call", "proj.slow").stdout.strip()
-        until((tmp_path / "starts").exists)
+        wait_for((tmp_path / "starts").exists)
         return worker, sent
 
     return start
@@ -201,12 +193,12 @@ def test_detached_it_goes_on_in_the_background(program: Any, tmp_path: Path) -> 
     pidfile, log = tmp_path / "w.pid", tmp_path / "w.log"
     options = ["-D", "-l", "INFO", "--pidfile", str(pidfile), "-f", str(log)]
     assert program.celery("-A", "proj", "worker", *options).returncode == 0
-    until(lambda: log.exists() and " ready." in log.read_text())
+    wait_for(lambda: log.exists() and " ready." in log.read_text())
     pid = int(pidfile.read_text())
     try:
         sent = program.celery("-A", "proj", "call", "proj.add", "-a", "[1, 2]").stdout.strip()
-        until(lambda: f"proj.add[{sent}] succeeded" in log.read_text())
+        wait_for(lambda: f"proj.add[{sent}] succeeded" in log.read_text())
     finally:
         os.kill(pid, signal.SIGTERM)
-    until(lambda: not pidfile.exists())
+    wait_for(lambda: not pidfile.exists())
     assert "Traceback" not in log.read_text()

@@ -3,13 +3,12 @@
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config
 from taskmq.cli import beat
@@ -30,13 +29,6 @@ def app() -> Iterator[App]:
     made.schedule(every("note", seconds=0.05))
     with made:
         yield made
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def runs(app: App) -> int:

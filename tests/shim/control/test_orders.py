@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.shim.control.working import NAME
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from celery import signals, uuid
 from celery.app.control import flatten_reply
@@ -120,7 +120,8 @@ def test_a_task_that_is_revoked_before_it_is_sent(app: Any) -> None:
         with pytest.raises(TaskRevokedError):
             gone.get(timeout=PATIENCE)
     assert sorted(told) == sorted([(by_id, False, False), (by_stamp.id, False, False)])
-    assert stays in worker_state.successful_requests
+    # Noted when it is settled, which is a moment after its result can be had.
+    wait_for(lambda: stays in worker_state.successful_requests)
     worker_state.reset_state()
 
 
