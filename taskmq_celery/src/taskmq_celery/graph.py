@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -26,14 +25,13 @@ import taskmq
 from taskmq import Dependency
 from taskmq.builtin import COLLECT
 from taskmq.call import Options
-from taskmq.errors import IdempotencyConflict
 from taskmq.states import TERMINAL
 
 from .codec import codec_name
 from .engine import ERRBACKS_TASK, engine_for, job_named, translated
-from .message import ABOVE, CHILDREN, JOINED, JOINS, KEY, SPREAD, WITHIN, Message, call_of, with_id
+from .message import ABOVE, CHILDREN, JOINED, JOINS, SPREAD, WITHIN, Message, call_of, with_id
 
-__all__ = ["Graph", "More", "Place", "ids_of", "make_room", "submit"]
+__all__ = ["Graph", "More", "Place", "ids_of", "make_room", "ttl_of"]
 
 Signature = Any
 """A dict with the keys task, args, kwargs, options, immutable."""
@@ -477,7 +475,7 @@ class Graph:
                     workflow=root,
                     # What comes next counts its delay from the end of this one, and tells why it
                     # did not run: both have to be known then.
-                    result_ttl=None if node.id in awaited else _ttl(engine, message, node),
+                    result_ttl=None if node.id in awaited else ttl_of(engine, message, node),
                 )
             )
         return calls
@@ -542,45 +540,7 @@ def ids_of(signature: Signature) -> Iterator[str]:
         yield from ids_of(part)
 
 
-def submit(app: Any, graph: Graph, *, unfinished: bool = False) -> None:
-    """Store the jobs of a workflow that are not stored yet, all or none, in one round trip.
-
-    Raises `kombu.exceptions.EncodeError`, `kombu.exceptions.OperationalError`,
-    `taskmq.MessageTooLarge`; nothing was stored then.
-    """
-    if graph.is_stored:
-        return
-    with translated():
-        engine = engine_for(app)
-        if len(graph.nodes) == 1 and not unfinished:
-            message = graph.nodes[0].message
-            job = job_named(app, engine, message.task)
-            call = call_of(job, message, result_ttl=_ttl(engine, message))
-            if message.properties.get(KEY):
-                with suppress(IdempotencyConflict):
-                    engine.submit(call)  # or somebody else has, whatever the arguments were
-            elif not engine.submit(call).created:
-                _submit_again(engine, job, message)
-        else:
-            calls = graph.calls(app, engine, unfinished=unfinished)
-            if calls:
-                engine.submit_many(calls)
-
-
-def _submit_again(engine: taskmq.App, job: taskmq.Task[..., Any], message: Message) -> None:
-    """A caller uses an id of its own once more. Celery runs the task again, and so do we: in
-    place of a job that is finished, and beside one that is not."""
-    store = engine.transport
-    (record,) = store.get([message.id])
-    if record is None or record.state in TERMINAL:
-        if not store.forget([message.id]):
-            store.bury([message.id])
-    else:
-        message = with_id(message, uuid())
-    engine.submit(call_of(job, message, result_ttl=_ttl(engine, message)))
-
-
-def _ttl(engine: taskmq.App, message: Message, node: Node | None = None) -> float | None:
+def ttl_of(engine: taskmq.App, message: Message, node: Node | None = None) -> float | None:
     """Nobody can ask for a result that is not stored: forget the job once it has succeeded. That
     one did not run, because of those before it, is to be known."""
     stored = engine.config.store_results if message.store_result is None else message.store_result

@@ -7,7 +7,7 @@ one workflow (`taskmq_celery.graph`). Tasks that wait for nothing go through the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,9 @@ from celery.exceptions import ImproperlyConfigured
 from celery.utils.dispatch import Signal
 from celery.utils.functional import maybe_list
 from celery.utils.saferepr import saferepr
-from taskmq_celery.graph import Graph, More, Place, make_room, submit
+from taskmq_celery.graph import Graph, More, Place, make_room
 from taskmq_celery.message import CHORD, REPRS, Message
+from taskmq_celery.storing import Policy, submit
 
 from .configured import properly_configured
 from .patched_producer import is_patched, publish_patched
@@ -51,11 +52,11 @@ _collecting: ContextVar[Graph | None] = ContextVar("collecting", default=None)
 def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Message:
     """Store the job of one task, with everything that is to run after it.
 
-    Raises what `taskmq_celery.graph.submit` raises; nothing was stored then.
+    Raises what `taskmq_celery.storing.submit` raises; nothing was stored then.
     """
     links = maybe_list(options.pop("link", None)) or []
     chain = (maybe_list(options.pop("chain", None)) or [])[::-1]
-    producer = options.get("producer")
+    producer, policy = options.get("producer"), _policy_of(app, options)
     graph = _collecting.get()
     collected = graph is not None
     if graph is None:
@@ -66,7 +67,7 @@ def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, A
         nonlocal head
         head = graph.head(message, links, chain)
         if not collected:
-            _store(app, graph, producer=producer)
+            _store(app, graph, policy, producer=producer)
 
     if is_patched():
         publish_patched(app, head, head.headers, store)
@@ -86,12 +87,12 @@ def publish_canvas(
     """Store the jobs of a canvas, all or none; gives new ids of tasks that took another one.
     ``used`` are ids that may have been used before: the tasks run again.
 
-    Raises what `taskmq_celery.graph.submit` raises; nothing was stored then.
+    Raises what `taskmq_celery.storing.submit` raises; nothing was stored then.
     """
     with properly_configured():
         taken = make_room(app, used)
     graph = graph_of(app, canvas, args, kwargs, options, taken=taken, in_slices=True)
-    _store(app, graph, producer=options.get("producer"))
+    _store(app, graph, _policy_of(app, options), producer=options.get("producer"))
     return graph.renamed
 
 
@@ -119,7 +120,7 @@ def graph_of(
     )
     graph = _new_graph(app, starts=_start_of(app), taken=taken)
     if in_slices:
-        graph.on_slow = partial(_store, app, graph, unfinished=True)
+        graph.on_slow = partial(_store, app, graph, _policy_of(app, options), unfinished=True)
     graph.end = graph.grow(canvas, None, place, more)
     return graph
 
@@ -152,15 +153,37 @@ def _start_of(app: Celery) -> Callable[..., str]:
     return start
 
 
-def _store(app: Celery, graph: Graph, *, unfinished: bool = False, producer: Any = None) -> None:
+def _store(
+    app: Celery,
+    graph: Graph,
+    policy: Policy,
+    *,
+    unfinished: bool = False,
+    producer: Any = None,
+) -> None:
     messages = graph.messages
     with properly_configured():
-        submit(app, graph, unfinished=unfinished)
+        submit(app, graph, unfinished=unfinished, policy=policy)
     if signals.after_task_publish.receivers:
         for message in messages:
             _announce(signals.after_task_publish, message, headers=message.headers)
     if app.conf.task_send_sent_event and messages:
         tell_sent(app, messages, producer)
+
+
+def _policy_of(app: Celery, options: Mapping[str, Any]) -> Policy:
+    """How often, and after how long, a call with these options is stored again. It is asked for
+    only where the store cannot be reached."""
+    said = options.get("retry"), options.get("retry_policy")
+
+    def policy() -> dict[str, Any] | None:
+        retry, changes = said
+        conf = app.conf
+        if not (conf.task_publish_retry if retry is None else retry):
+            return None
+        return {**(conf.task_publish_retry_policy or {}), **(changes or {})}
+
+    return policy
 
 
 def _message_behind(app: Celery, signature: Any, place: Place) -> Message:
@@ -244,7 +267,7 @@ def _message(
             headers=headers,
             properties=properties,
             declare=[amqp.queues[queue]],
-            retry_policy=dict(conf.task_publish_retry_policy),
+            retry_policy={**conf.task_publish_retry_policy, **(options.get("retry_policy") or {})},
         )
     if shown:
         message = message.with_header(REPRS, shown)
