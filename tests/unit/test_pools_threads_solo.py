@@ -180,7 +180,7 @@ def warmed_up(slots: int, execute: Callable[[Delivery], Outcome]) -> tuple[Threa
     pool.start(execute, done)
     for delivery in deliveries(CERTAIN):
         pool.submit([delivery])
-    assert done.all.wait(DEADLINE)
+    assert done.all.wait(PATIENCE)
     return pool, done
 
 
@@ -193,8 +193,8 @@ def test_one_slot_is_woken_for_short_jobs(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.undo()
     done.expect(100)
     pool._rouse(1)
-    assert done.all.wait(DEADLINE)
-    assert pool.stop(DEADLINE)
+    assert done.all.wait(PATIENCE)
+    assert pool.stop(PATIENCE)
 
 
 def test_short_jobs_do_not_wait_behind_a_long_one_while_slots_are_idle() -> None:
@@ -202,15 +202,15 @@ def test_short_jobs_do_not_wait_behind_a_long_one_while_slots_are_idle() -> None
 
     def execute(delivery: Delivery) -> Outcome:
         if delivery.job_id == "long":
-            assert release.wait(DEADLINE)
+            assert release.wait(PATIENCE)
         return ack(delivery)
 
     pool, done = warmed_up(2, execute)
     done.expect(3)
     pool.submit([msgspec.structs.replace(FIRST, job_id="long"), *deliveries(3)])
-    assert done.all.wait(DEADLINE / 2)
+    assert done.all.wait(PATIENCE / 2)
     release.set()
-    assert pool.stop(DEADLINE)
+    assert pool.stop(PATIENCE)
     assert done.ids[CERTAIN:] == ["0", "1", "2", "long"]
 
 
