@@ -188,17 +188,17 @@ def measured(store: Store) -> dict[str, Cost]:
 CEILINGS = {
     "memory": {
         "submit": Cost(69, 1, 1),
-        "run": Cost(95, 0.03, 0.03),
+        "run": Cost(87, 0.03, 0.03),
         "submit_many": Cost(15, 0.001, 0.001),
         "submit_workflow": Cost(37, 0.002, 0.002),
-        "run_workflow": Cost(100, 0.03, 0.03),
+        "run_workflow": Cost(92, 0.03, 0.03),
     },
     "sqlite": {
         "submit": Cost(53, 1, 5.5),
-        "run": Cost(38, 0.03, 0.55),
+        "run": Cost(31, 0.03, 0.55),
         "submit_many": Cost(1.3, 0.001, 0.05),
         "submit_workflow": Cost(32, 0.002, 1.1),
-        "run_workflow": Cost(42, 0.03, 3.8),
+        "run_workflow": Cost(35, 0.03, 3.8),
     },
     "redis": {
         "submit": Cost(83, 1, 9.5),
