@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from celery.result import GroupResult
+from celery.result import AsyncResult, GroupResult
 
 from .canvases import Canvas, applied
 
@@ -69,6 +69,10 @@ def _described(result: Any, names: dict[str, str]) -> Any:
     """A result to come, its state and value, and those of its parents."""
     if result is None:
         return None
+    if not isinstance(
+        result, (AsyncResult, GroupResult)
+    ):  # a chain of one task that is called runs here and now
+        return {"value": _anonymous(result, names)}
     above = {} if result.parent is None else {"parent": _described(result.parent, names)}
     if isinstance(result, GroupResult):
         return {"group": [_described(each, names) for each in result.results], **above}
@@ -81,8 +85,8 @@ def _described(result: Any, names: dict[str, str]) -> Any:
 
 
 def _got(result: Any, names: dict[str, str]) -> Any:
-    if result is None:
-        return None
+    if not isinstance(result, (AsyncResult, GroupResult)):
+        return result and {"value": _anonymous(result, names)}
     if not result.ready():
         return "not ready"
     try:
