@@ -78,9 +78,11 @@ def _failing_chord(canvas: Canvas) -> bool:
 
 
 def _failing_chord_of_groups(canvas: Canvas) -> bool:
-    """Whether a header has a chord in it that ends as a group."""
+    """Whether a header has a chord or a chain in it that ends as a group."""
     return _fails(canvas) and any(
-        each["is"] == "chord" and is_group(each["body"]) for each in within(canvas)
+        (each["is"] == "chord" and is_group(each["body"]))
+        or any(is_group(member) and member["is"] in ("chain", "or") for member in members(each))
+        for each in within(canvas)
     )
 
 
