@@ -25,8 +25,8 @@ class Leeway:
 
     ``outcome``: all of two outcomes. ``node``: two of the lists and dicts in results and arguments.
     ``got``: what ``get()`` gave. ``text``: gives the text of an error without what may differ.
-    ``more``: a run that only we have. ``kwargs``, ``stamps``: those of a run. ``order``: lists of
-    results may be in another order.
+    ``more``, ``fewer``: a run that only we have, or only Celery. ``kwargs``, ``stamps``: those of a
+    run. ``order``: lists of results may be in another order.
     """
 
     outcome: Callable[[Agreement], bool] | None = None
@@ -34,6 +34,7 @@ class Leeway:
     got: Callable[[Agreement, Any, Any], bool] | None = None
     text: Callable[[str], str] | None = None
     more: Callable[[Agreement, Run], bool] | None = None
+    fewer: Callable[[Agreement, Run], bool] | None = None
     kwargs: Callable[[Agreement, Any, Any], bool] | None = None
     stamps: Callable[[Agreement, Any, Any], bool] | None = None
     order: bool = False
@@ -121,9 +122,13 @@ class Agreement:
             else:
                 ours.append(json.loads(line))
         missing = [json.loads(line) for line in theirs]
-        found = paired(missing, ours, self._same_run)
+        found = paired(sorted(missing, key=self._may_miss), ours, self._same_run)
+        left = [run for run in missing if not any(run is one for one, _ in found)]
         beyond = [run for run in ours if not any(run is one for _, one in found)]
-        return len(found) == len(missing) and (more or all(map(self._may_have, beyond)))
+        return all(map(self._may_miss, left)) and (more or all(map(self._may_have, beyond)))
+
+    def _may_miss(self, run: Run) -> bool:
+        return any(each.fewer(self, run) for each in self._leeways if each.fewer)
 
     def _may_have(self, run: Run) -> bool:
         return any(each.more(self, run) for each in self._leeways if each.more)

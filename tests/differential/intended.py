@@ -73,6 +73,15 @@ def _group_in_header(canvas: Canvas) -> bool:
     return any(any(is_group(member) for member in members(each)) for each in within(canvas))
 
 
+def _empty_header(canvas: Canvas) -> bool:
+    return any(
+        is_nothing(member)
+        for each in within(canvas)
+        if each["is"] in ("chord", "chain", "or")
+        for member in ({**each, "is": "group"}, *each["of"])
+    )
+
+
 def _failing_chord(canvas: Canvas) -> bool:
     return _fails(canvas) and any(map(is_chord, within(canvas)))
 
@@ -84,6 +93,10 @@ def _failing_chord_of_groups(canvas: Canvas) -> bool:
         or any(is_group(member) and member["is"] in ("chain", "or") for member in members(each))
         for each in within(canvas)
     )
+
+
+def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
+    return _empty_header(canvas) and any("errbacks" in each for each in within(canvas))
 
 
 def _stamped_chord(canvas: Canvas) -> bool:
@@ -268,6 +281,33 @@ DIFFERENCES = [
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
         leeways.stamps,
+    ),
+    Difference(
+        "callbacks behind an empty header",
+        {
+            "is": "chord",
+            "of": [_keep(1), _fail(2)],
+            "body": {
+                "is": "group",
+                "of": [
+                    {
+                        "is": "chord",
+                        "of": [{"is": "task", "of": "become", "tag": _keep(3), "args": ["p"]}],
+                        "body": {**_fail(4), "args": [[1]]},
+                    },
+                    {
+                        "is": "chord",
+                        "of": [],
+                        "body": {**_fail(5), "args": ["p"]},
+                        "lazy": True,
+                        "errbacks": ["new"],
+                    },
+                ],
+                "lazy": True,
+            },
+        },
+        _callbacks_beside_empty_header,
+        leeways.fewer_callbacks,
     ),
     Difference(
         "callbacks of what a failed chord keeps from running",

@@ -175,6 +175,10 @@ def _is_unreached(both: Agreement, run: Run) -> bool:
     return run[0] in CALLBACKS and (run[1][0] == "<id>" or run[1] == ["fixed"])
 
 
+def _is_callback(both: Agreement, run: Run) -> bool:
+    return run[0] in CALLBACKS
+
+
 def _is_lost_link(both: Agreement, run: Run) -> bool:
     """Whether it is of a link that Celery loses, or of its error callbacks."""
     lost = [one for link in lost_links(both.canvas) for one in within(link)]
@@ -188,6 +192,7 @@ def _stamped(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 callbacks_behind = Leeway(more=_is_unreached)
+fewer_callbacks = Leeway(fewer=_is_callback)
 links = Leeway(more=_is_lost_link)
 
 
