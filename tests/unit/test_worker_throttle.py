@@ -50,6 +50,16 @@ def test_what_comes_back_in_time_passes() -> None:
     assert bench.throttle.sort([third]) == ([third], [])
 
 
+def test_another_rate_from_now_on() -> None:
+    bench = Bench()
+    bench.free.submit_many([()] * 3)
+    deliveries = bench.reserve()
+    bench.throttle.keep("free", ONE)
+    assert bench.throttle.sort(deliveries)[0] == deliveries[:1]
+    bench.throttle.keep("free", None)
+    assert bench.throttle.sort(deliveries[1:]) == (deliveries[1:], [])
+
+
 def test_what_has_not_started_costs_nothing() -> None:
     bench = Bench()
     bench.limited.submit_many([()] * 2)

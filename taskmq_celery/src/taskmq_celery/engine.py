@@ -28,6 +28,7 @@ from .config import native_config
 from .lifecycle import ENDS, MEMBER_TASK, call_unreached, run_job, run_member
 from .message import waits_longer
 from .premature import premature
+from .rates import rate_of_task
 from .received import Received
 
 __all__ = [
@@ -51,8 +52,11 @@ RAISED = "Task handler raised error: %r"
 class CeleryJob(taskmq.Task[..., Any]):
     """The engine's side of one Celery task: runs whatever is registered under its name."""
 
+    rate_scope = "worker"
+
     def __init__(self, app: Any, name: str) -> None:
         self.name = name
+        self.rate_limit = rate_of_task(app, name)  # type: ignore[misc]  # of one task
         super().__init__()
         self._celery_app = app
         self._late: set[str] = set()

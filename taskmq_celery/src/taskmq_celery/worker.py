@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from taskmq import App, ConfigError
+from taskmq import App, ConfigError, Rate
 from taskmq.envelope import load
 from taskmq.errors import MessageError
 from taskmq.records import Dropped
@@ -174,6 +174,10 @@ class EngineWorker:
     def consume(self, queues: Sequence[str]) -> None:
         """Take jobs from these queues from now on. From any thread."""
         self._worker.consume(queues)
+
+    def limit(self, task: str, rate: Rate | None) -> None:
+        """Start a task so often at most from now on. From any thread."""
+        self._worker.limit(task, rate)
 
     def stop(self, within: float | None = None) -> None:
         """Finish what runs, give back the rest, and what still runs after ``within`` seconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from celery.app.control import flatten_reply
 from celery.exceptions import DuplicateNodenameWarning, TaskRevokedError
 from celery.worker import state as worker_state
 from celery.worker.control import Panel, control_command, inspect_command
+from taskmq_celery.engine import engine_for
 
 pytestmark = pytest.mark.integration
 
@@ -55,7 +57,6 @@ def test_queues_are_taken_up_and_left_while_it_runs(app: Any, order: Any, ask: A
         ("nosuch", {}, "KeyError('nosuch')"),
         ("rate_limit", {"task_name": "add", "rate_limit": "often"}, "Invalid rate limit string"),
         ("rate_limit", {"task_name": "nosuch", "rate_limit": "1/m"}, "unknown task"),
-        ("rate_limit", {"task_name": "add", "rate_limit": "1/m"}, "no rate limits"),
         ("rate_limit", {}, "TypeError"),
         ("time_limit", {"task_name": "nosuch"}, "unknown task"),
         ("time_limit", {"task_name": "add", "hard": 1}, "time limits are those of the call"),
@@ -70,6 +71,31 @@ def test_what_it_cannot_do_it_says(
     order: Any, command: str, arguments: dict[str, Any], answer: str
 ) -> None:
     assert answer in order(command, **arguments)["error"]
+
+
+def test_a_rate_limit_for_this_worker_from_now_on(app: Any, order: Any, ask: Any) -> None:
+    held = app.tasks["hold"]
+    before = held.rate_limit
+    try:
+        assert order("rate_limit", task_name="hold", rate_limit="1/h") == {
+            "ok": "new rate limit set successfully"
+        }
+        app.let_go.set()
+        first, second = held.delay(), held.delay()
+        first.get(timeout=PATIENCE)
+        store = engine_for(app).transport
+
+        def put_off() -> bool:
+            (record,) = store.get([second.id])
+            return record is not None and record.visible_at > time.time() + 30
+
+        wait_for(put_off)
+        assert order("rate_limit", task_name="hold", rate_limit=0) == {
+            "ok": "rate limit disabled successfully"
+        }
+        held.delay().get(timeout=PATIENCE)
+    finally:
+        held.rate_limit = before
 
 
 def test_revoke_with_an_answer(app: Any) -> None:

@@ -24,8 +24,8 @@ from celery.utils.functional import maybe_list
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.utils.serialization import jsonify, strtobool
-from celery.utils.time import rate
 from taskmq_celery import results
+from taskmq_celery.rates import rate_for
 from taskmq_celery.revoking import revoke_stamped, revoked_ids
 
 from . import state as worker_state
@@ -427,14 +427,18 @@ def terminate(state: Any, signal: str, task_id: Any, **_: Any) -> dict[str, Any]
     signature="<task_name> <rate_limit (e.g., 5/s | 5/m | 5/h)>",
 )
 def rate_limit(state: Any, task_name: str, rate_limit: Any, **_: Any) -> dict[str, Any]:
-    """Let a task start so often at most."""
+    """Let a task start so often at most, in this worker, from now on."""
     try:
-        rate(rate_limit)
+        rate_for(rate_limit)
     except ValueError as error:
         return nok(f"Invalid rate limit string: {error!r}")
     if task_name not in state.app.tasks:
         return nok("unknown task")
-    return nok("this worker has no rate limits")
+    state.app.tasks[task_name].rate_limit = rate_limit
+    state.consumer.reset_rate_limits()
+    if not rate_limit:
+        return ok("rate limit disabled successfully")
+    return ok("new rate limit set successfully")
 
 
 @control_command(

@@ -23,6 +23,7 @@ from celery.utils.text import str_to_list
 from celery.utils.timer2 import Timer
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
+from taskmq_celery.rates import rate_of_task
 from taskmq_celery.received import Received
 from taskmq_celery.worker import EngineWorker, WorkerPlan, WorkerReport
 
@@ -208,6 +209,12 @@ class WorkController:
         self.consumed = dict(queues)
         if self._engine is not None:
             self._engine.consume(list(queues))
+
+    def limit_rates(self) -> None:
+        """Keep the ``rate_limit`` of every task as it is now. Raises `taskmq.ConfigError`."""
+        if self._engine is not None:
+            for name in list(self.app._tasks):
+                self._engine.limit(name, rate_of_task(self.app, name))
 
     def setup_includes(self, includes: Sequence[str]) -> None:
         """Import further modules with tasks."""

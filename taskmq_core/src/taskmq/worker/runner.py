@@ -16,6 +16,7 @@ from taskmq.config import Config
 from taskmq.errors import ConfigError
 from taskmq.events import WorkerStarted, WorkerStopped
 from taskmq.hooks import WorkerHook
+from taskmq.limits import Rate, check_rate, rate_of
 from taskmq.pools import RunningJob
 from taskmq.transport import Delivery
 
@@ -157,6 +158,19 @@ class Worker:
         self.queues = names
         if session is not None:
             session.consume(names)
+
+    def limit(self, task: str, rate: str | Rate | None) -> None:
+        """Start a task so often at most from now on, in this worker and until it stops; ``None``:
+        as often as it comes. Limits of the fleet stay as they are. From any thread.
+
+        Raises `ConfigError` for what is no rate, and ``RuntimeError`` while it does not run.
+        """
+        session = self._session
+        if session is None:
+            raise RuntimeError(f"worker {self.name} does not run: rates are those of the tasks")
+        if rate is not None:
+            check_rate("rate", rate)
+        session.limit(task, None if rate is None else rate_of(rate))
 
     # -- from other threads ------------------------------------------------------------------
 

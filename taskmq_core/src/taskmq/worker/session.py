@@ -13,6 +13,7 @@ from taskmq.dedup import Dedup
 from taskmq.errors import ConfigError
 from taskmq.executor import Executor, Outcome
 from taskmq.hooks import WorkerHook
+from taskmq.limits import Rate
 from taskmq.pools import Done, Pool, RunningJob, Setting, make_pool
 from taskmq.records import Dropped
 from taskmq.transport import Delivery, Release, Settlement
@@ -105,6 +106,7 @@ class Session:
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
         self._credit = credit = Credit(self.pool.slots, config.prefetch)
+        self._throttle = Throttle(app.tasks, config.queues, app.clock)
         self.watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
         self.loop = Loop(
             app,
@@ -115,7 +117,7 @@ class Session:
                 fetcher=self.fetcher,
                 lookout=self._lookout,
                 running=self._running,
-                throttle=Throttle(app.tasks, config.queues, app.clock),
+                throttle=self._throttle,
                 turn=self.watchdog.turn if self.pool.inline else self.pool.turn,
                 pace=pace,
             ),
@@ -159,6 +161,13 @@ class Session:
         self.keeper.recall_unstarted(lambda delivery: delivery.queue not in queues)
         self._inbox.notice()
         logger.info("queues: %s", ", ".join(queues) or "none")
+
+    def limit(self, task: str, rate: Rate | None) -> None:
+        """Start a task so often at most, from now on."""
+        self._throttle.keep(task, rate)
+        self._inbox.notice()
+        told = "none" if rate is None else f"{rate.amount} in {rate.per:g} s"
+        logger.info("rate limit of %s: %s", task, told)
 
     def _weights(self, queues: Sequence[str]) -> dict[str, int]:
         return {queue: self._setting.config.weight(queue) for queue in queues}

@@ -14,7 +14,7 @@ from taskmq.clock import Clock
 from taskmq.config import QueueConfig
 from taskmq.envelope import load
 from taskmq.errors import MalformedEnvelope, UnsupportedVersion
-from taskmq.limits import Limit, following, opens_at, rate_of, room
+from taskmq.limits import Limit, Rate, following, opens_at, rate_of, room
 from taskmq.tasks import Task
 from taskmq.transport import Delivery
 
@@ -51,6 +51,15 @@ class Throttle:
         self.extra = 0
         """How many more deliveries to ask for than there is room: as many as were put off last
         time, and as many again, so that what is behind them comes soon."""
+
+    def keep(self, task: str, rate: Rate | None) -> None:
+        """Another rate of a task from now on; ``None``: it has none. From any thread."""
+        tasks = dict(self._tasks)
+        if rate is None:
+            tasks.pop(task, None)
+        else:
+            tasks[task] = rate.limit(f"task:{task}")
+        self._tasks = tasks
 
     def __bool__(self) -> bool:
         """Whether there is any rate to keep."""

@@ -74,6 +74,10 @@ class Consumer:
         there is no need to wait."""
         return p(*args, **kwargs)
 
+    def reset_rate_limits(self) -> None:
+        """Have the worker keep the ``rate_limit`` of every task as it is now."""
+        self.controller.limit_rates()
+
     @property
     def connection_errors(self) -> Any:
         return self.app.connection_for_read().connection_errors
