@@ -337,8 +337,9 @@ def test_what_has_succeeded_is_not_run_again(again: Any) -> None:
     answer, runs = again()
     assert (answer.retval, runs) == (1, 1)
     answer, runs = again()
-    assert (answer.retval, answer.info, runs) == (None, None, 1)
+    assert (answer.retval, answer.info, runs) == (1, None, 1)  # for what comes behind it
     assert again.task_id in trace.successful_requests
+    assert again()[0].retval == 1
 
 
 def test_what_comes_for_the_first_time_is_run(again: Any) -> None:

@@ -346,8 +346,8 @@ class _Tracer:
             if not hasattr(kwargs, "items"):
                 raise InvalidTaskError("Task keyword arguments is not a mapping")
             context = Context(request or {}, args=args, called_directly=False, kwargs=kwargs)
-            if self.deduplicates and self._is_done(context, uuid):
-                return self.answer_type(None, None, 0.0, None)
+            if self.deduplicates and (done := self._done_before(context, uuid)):
+                return self.answer_type(done[0], None, 0.0, None)
             outcome, returned, runtime, text = self._current(context, uuid, args, kwargs)
         except (MemoryError, Reject):  # a task cannot fail by these; hooks and duplicates can
             raise
@@ -360,25 +360,24 @@ class _Tracer:
             returned = report_internal_error(self.task, exc)
         return self.answer_type(returned, outcome, runtime, text)
 
-    def _is_done(self, context: Any, uuid: str) -> bool:
-        """Whether this message has come again although its task has succeeded.
+    def _done_before(self, context: Any, uuid: str) -> tuple[Any] | None:
+        """The result of a task whose message has come again although it has succeeded.
 
         If that was in another process, perhaps at its end, what follows the task is sent unless
         the record says that it was. Raises `Reject` where that fails: the message stays.
         """
         if not (context.delivery_info or {}).get("redelivered"):
-            return False
-        if uuid in successful_requests:
-            return True
+            return None
+        known = uuid in successful_requests
         found = AsyncResult(uuid, app=self.app)
         try:
             if found.state != SUCCESS:
-                return False
+                return (None,) if known else None
         except BackendGetMetaError:
-            return False
+            return (None,) if known else None
         try:
             meta = found._get_task_meta()
-            if not meta.get("children"):
+            if not known and not meta.get("children"):
                 self._follow_up(context, uuid, meta["result"])
         except MemoryError:
             raise
@@ -390,7 +389,7 @@ class _Tracer:
             )
             raise Reject(exc, requeue=True) from exc
         successful_requests.add(uuid)
-        return True
+        return (meta["result"],)
 
     def _follow_up(self, context: Any, uuid: str, retval: Any) -> None:
         follow_up(self.app, context, retval, uuid)
