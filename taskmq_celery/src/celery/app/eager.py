@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from celery._state import _task_stack
 from celery.utils.functional import maybe_list
 from celery.utils.nodenames import gethostname
 
@@ -13,10 +12,10 @@ __all__ = ("eager_request",)
 
 
 def eager_request(
-    task: Any, task_id: str, args: Any, kwargs: Any, options: Mapping[str, Any]
+    task: Any, task_id: str, args: Any, kwargs: Any, options: Mapping[str, Any], caller: Any
 ) -> dict[str, Any]:
-    """What ``task.request`` has in such a run; within another run it belongs to that."""
-    caller = _task_stack.top
+    """What ``task.request`` has in such a run; it belongs to the run of ``caller``, the task that
+    is running here, if there is one."""
     within = {} if caller is None else {"parent_id": caller.request.id}
     if caller is not None and caller.request.root_id:
         within["root_id"] = caller.request.root_id

@@ -389,7 +389,7 @@ class Task(Subscriptable):
         args, kwargs = args or (), kwargs or {}
         task_id = task_id or uuid()
         throw = app.either("task_eager_propagates", throw)
-        request = eager_request(self, task_id, args, kwargs, options)
+        request = eager_request(self, task_id, args, kwargs, options, _task_stack.top)
         request.update(
             retries=retries or 0,
             callbacks=_listed(link),
