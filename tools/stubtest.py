@@ -37,9 +37,7 @@ def differences(python: str) -> list[str]:
     """What stubtest says. Raises ``SystemExit`` if it cannot compare at all."""
     asked = [python, "-c", "import importlib.metadata as m; m.version('celery-types')"]
     if subprocess.run(asked, capture_output=True, check=False).returncode:
-        raise SystemExit(
-            f"{python} has no celery-types: install it there, or say --python"
-        )
+        raise SystemExit(f"{python} has no celery-types: install it there, or say --python")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [python, *COMMAND], cwd=folder, capture_output=True, text=True, check=False

@@ -337,9 +337,16 @@ def test_what_has_succeeded_is_not_run_again(again: Any) -> None:
     answer, runs = again()
     assert (answer.retval, runs) == (1, 1)
     answer, runs = again()
-    assert (answer.retval, answer.info, runs) == (1, None, 1)  # for what comes behind it
+    assert (answer.retval, answer.info, runs) == (None, None, 1)
     assert again.task_id in trace.successful_requests
-    assert again()[0].retval == 1
+
+
+def test_whoever_settles_it_is_told_of_the_earlier_result(again: Any) -> None:
+    again()
+    for _ in range(2):  # in another process, and in one that knows of it
+        told: list[Any] = []
+        again(_done_before=told)
+        assert told == [1]
 
 
 def test_what_comes_for_the_first_time_is_run(again: Any) -> None:

@@ -45,6 +45,8 @@ __all__ = ["MEMBER_TASK", "call_unreached", "run_job", "run_member"]
 
 CHECK_RESULT = "_check_result"
 """In the request: what the tracer calls with the value that the body returned."""
+DONE_BEFORE = "_done_before"
+"""In the request: where the tracer puts the result of a task that has succeeded before."""
 
 PLAIN = frozenset({str, int, bool, type(None)})
 """Types whose values every codec can encode. Not float: not every codec takes NaN."""
@@ -72,6 +74,9 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
     trace = celery_task.__trace__ or _tracer(celery_task, ctx.worker)
     request = request_dict(ctx)
     request[CHECK_RESULT] = _result_check(ctx)
+    done: list[Any] = []
+    if request["delivery_info"]["redelivered"]:
+        request[DONE_BEFORE] = done
     if request["ignore_result"] is None:  # called by name, and nobody said
         request["ignore_result"] = bool(celery_task.ignore_result)
     eventer = celery_task.app._eventers.get(ctx.worker)
@@ -97,7 +102,7 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
             raise _exception_in(answer.retval)
         if request[PENDING_RETRY]:  # retry(throw=False): it returned, and wants to run again
             raise _retry(ctx, celery_task, request[PENDING_RETRY][-1])
-        return _extended(ctx, request[GROWTH], answer.retval)
+        return _extended(ctx, request[GROWTH], done[0] if done else answer.retval)
     if outcome.state == "RETRY":
         raise _retry(ctx, celery_task, outcome.retval)
     if outcome.state == "REJECTED":

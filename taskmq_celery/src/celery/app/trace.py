@@ -347,7 +347,8 @@ class _Tracer:
                 raise InvalidTaskError("Task keyword arguments is not a mapping")
             context = Context(request or {}, args=args, called_directly=False, kwargs=kwargs)
             if self.deduplicates and (done := self._done_before(context, uuid)):
-                return self.answer_type(done[0], None, 0.0, None)
+                context.get("_done_before", []).append(done[0])  # whoever settles it stores that
+                return self.answer_type(None, None, 0.0, None)
             outcome, returned, runtime, text = self._current(context, uuid, args, kwargs)
         except (MemoryError, Reject):  # a task cannot fail by these; hooks and duplicates can
             raise
