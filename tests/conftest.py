@@ -12,6 +12,7 @@ everything has to be installed.
 
 import contextlib
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -52,6 +53,9 @@ def pytest_configure() -> None:
     """A developer's own settings never decide an outcome; two busy cores break no deadline."""
     for name in [each for each in os.environ if each.startswith(("TASKMQ_", "CELERY_", "PG"))]:
         del os.environ[name]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Of a shell's background job. Whoever is started here would ignore it as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.register_profile(
         "taskmq", deadline=None, derandomize=under_ci(), print_blob=True
     )

@@ -192,7 +192,7 @@ def test_a_pause_recalls_what_has_not_started(
             wait_for(lambda: backlog.states() == {JobState.QUEUED})
         else:  # the worker's loop is inside the job
             session: Any = running.worker._session
-            wait_for(lambda: session.keeper._recalled)
+            wait_for(lambda: session.keeper.recalls)
         assert backlog.blocking.state is JobState.RUNNING
         backlog.go.set()
         assert backlog.blocking.wait(PATIENCE) is JobState.SUCCEEDED

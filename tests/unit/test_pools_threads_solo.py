@@ -188,10 +188,10 @@ def test_one_slot_is_woken_for_short_jobs(monkeypatch: pytest.MonkeyPatch) -> No
     pool, done = warmed_up(8, ack)
     roused: list[int] = []
     monkeypatch.setattr(pool, "_rouse", roused.append)
+    done.expect(100)  # the overseer may begin at once
     pool.submit(deliveries(100))
     assert roused == [1]
     monkeypatch.undo()
-    done.expect(100)
     pool._rouse(1)
     assert done.all.wait(PATIENCE)
     assert pool.stop(PATIENCE)
