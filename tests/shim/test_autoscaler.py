@@ -130,6 +130,28 @@ def test_a_store_that_is_away_ends_no_worker(monkeypatch: pytest.MonkeyPatch) ->
     assert (asked, worker.pool.num_processes) == ([1], 1)
 
 
+@pytest.mark.unit
+def test_the_store_is_not_asked_for_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Celery("t", broker="memory://", set_as_current=False)
+    worker = WorkController(app=app, pool="prefork", autoscale=(4, 1))
+    asked: list[int] = []
+    now = 100.0
+
+    def waiting() -> int:
+        asked.append(1)
+        return 3
+
+    monkeypatch.setattr(WorkController, "inspection", SimpleNamespace(waiting=waiting))
+    monkeypatch.setattr("celery.worker.worker.time", SimpleNamespace(monotonic=lambda: now))
+    worker._engine = object()  # type: ignore[assignment]  # as if it ran
+    scaler = autoscale.Autoscaler(worker.pool, 4, 1)
+    for _ in range(100):
+        scaler.on_task_received(object())
+    assert (asked, scaler.qty) == ([1], 3)
+    now += 1
+    assert (scaler.qty, asked) == (3, [1, 1])
+
+
 SLOW = """
 import json
 import pathlib

@@ -54,9 +54,11 @@ def test_another_rate_from_now_on() -> None:
     bench = Bench()
     bench.free.submit_many([()] * 3)
     deliveries = bench.reserve()
-    bench.throttle.keep("free", ONE)
+    assert bench.throttle.keep("free", ONE)
+    assert not bench.throttle.keep("free", ONE)
     assert bench.throttle.sort(deliveries)[0] == deliveries[:1]
-    bench.throttle.keep("free", None)
+    assert bench.throttle.keep("free", None)
+    assert not bench.throttle.keep("free", None)
     assert bench.throttle.sort(deliveries[1:]) == (deliveries[1:], [])
 
 

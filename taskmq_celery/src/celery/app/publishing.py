@@ -26,6 +26,7 @@ from taskmq_celery.storing import Policy, submit
 
 from .configured import properly_configured
 from .patched_producer import is_patched, publish_patched
+from .republishing import policy_with
 from .sent_events import tell_sent
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _policy_of(app: Celery, options: Mapping[str, Any]) -> Policy:
         conf = app.conf
         if not (conf.task_publish_retry if retry is None else retry):
             return None
-        return {**(conf.task_publish_retry_policy or {}), **(changes or {})}
+        return policy_with(conf, changes)
 
     return policy
 
@@ -267,7 +268,7 @@ def _message(
             headers=headers,
             properties=properties,
             declare=[amqp.queues[queue]],
-            retry_policy={**conf.task_publish_retry_policy, **(options.get("retry_policy") or {})},
+            retry_policy=policy_with(conf, options.get("retry_policy")),
         )
     if shown:
         message = message.with_header(REPRS, shown)

@@ -17,7 +17,7 @@ from kombu.utils.functional import retry_over_time
 if TYPE_CHECKING:
     from .amqp import AMQP
 
-__all__ = ("publish_again", "retry_publish")
+__all__ = ("policy_with", "publish_again", "retry_publish")
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,11 @@ MOST = 3
 
 _callback_publish_retry: ContextVar[bool] = ContextVar("callback_publish_retry", default=False)
 """Whether messages that are published here are to be sent again, one by one."""
+
+
+def policy_with(conf: Any, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``task_publish_retry_policy``, with the ``retry_policy`` of a call in front of it."""
+    return {**(conf.task_publish_retry_policy or {}), **(changes or {})}
 
 
 def retry_publish(amqp: AMQP, publish: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from kombu.entity import Queue
 
 from celery import signals
 
-from .republishing import _callback_publish_retry, publish_again
+from .republishing import _callback_publish_retry, policy_with, publish_again
 
 if TYPE_CHECKING:
     from .amqp import AMQP, task_message
@@ -55,7 +55,7 @@ def send_task_message(
     queue, name_of_exchange, key = place
     if declare is None and queue is not None and not _is_broadcast(queue):
         declare = [queue]
-    policy = {**(conf.task_publish_retry_policy or {}), **(retry_policy or {})}
+    policy = policy_with(conf, retry_policy)
     told = {
         "sender": name,
         "body": body,

@@ -7,6 +7,7 @@ import importlib
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -40,6 +41,9 @@ logger = get_logger("celery.worker")
 
 FOREVER = 10 * 365 * 86_400.0
 """Celery's warm shutdown waits for as long as the tasks take."""
+
+ASK_EVERY = 0.5
+"""Seconds for which what waits in the store is taken to be what it was."""
 
 UNKNOWN_QUEUE = """Trying to select queue subset of {0!r}, but queue {1} isn't defined in the \
 `task_queues` setting. If you want to automatically declare unknown queues you can enable the \
@@ -82,6 +86,7 @@ class WorkController:
         self._engine: EngineWorker | None = None
         self._beat: Any = None
         self._stopping = self._terminated = False
+        self._backlog, self._ask_again_at = 0, 0.0
         self._pidbox = Pidbox(self)
         self._when_ready: list[Callable[[], Any]] = []
         self.steps: list[Any] = []
@@ -183,13 +188,18 @@ class WorkController:
         return pool
 
     def _waiting(self) -> int:
+        """As of a moment ago: an autoscaler asks at every task that arrives."""
         if self._engine is None or self._stopping:
             return 0
-        try:
-            return self.inspection.waiting()
-        except Exception as error:  # whatever the store has: it is asked again
-            logger.debug("How much waits is not known: %s", error)
-            return 0
+        now = time.monotonic()
+        if now >= self._ask_again_at:
+            self._ask_again_at = now + ASK_EVERY
+            try:
+                self._backlog = self.inspection.waiting()
+            except Exception as error:  # whatever the store has: it is asked again
+                logger.debug("How much waits is not known: %s", error)
+                self._backlog = 0
+        return self._backlog
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable
 
 from taskmq.envelope import Envelope, Sealed
 
-__all__ = ["all_plain"]
+__all__ = ["all_plain", "is_free"]
+
+
+def is_free(sealed: Sealed) -> bool:
+    """Whether a job goes into its queue whatever else is there: it has no key, limit or turn, and
+    its queue no capacity."""
+    envelope = sealed.envelope
+    return not (
+        envelope.key is not None
+        or envelope.limits
+        or envelope.fair is not None
+        or sealed.capacity is not None
+    )
 
 
 def all_plain(batch: Iterable[Sealed], is_plain: Callable[[Sealed], bool]) -> bool:

@@ -164,7 +164,8 @@ class Session:
 
     def limit(self, task: str, rate: Rate | None) -> None:
         """Start a task so often at most, from now on."""
-        self._throttle.keep(task, rate)
+        if not self._throttle.keep(task, rate):
+            return
         self._inbox.notice()
         told = "none" if rate is None else f"{rate.amount} in {rate.per:g} s"
         logger.info("rate limit of %s: %s", task, told)

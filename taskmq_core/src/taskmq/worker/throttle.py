@@ -52,14 +52,19 @@ class Throttle:
         """How many more deliveries to ask for than there is room: as many as were put off last
         time, and as many again, so that what is behind them comes soon."""
 
-    def keep(self, task: str, rate: Rate | None) -> None:
-        """Another rate of a task from now on; ``None``: it has none. From any thread."""
+    def keep(self, task: str, rate: Rate | None) -> bool:
+        """A rate of a task from now on; ``None``: it has none. Whether that is another one than
+        before. From any thread."""
+        limit = None if rate is None else rate.limit(f"task:{task}")
+        if self._tasks.get(task) == limit:
+            return False
         tasks = dict(self._tasks)
-        if rate is None:
-            tasks.pop(task, None)
+        if limit is None:
+            del tasks[task]
         else:
-            tasks[task] = rate.limit(f"task:{task}")
+            tasks[task] = limit
         self._tasks = tasks
+        return True
 
     def __bool__(self) -> bool:
         """Whether there is any rate to keep."""

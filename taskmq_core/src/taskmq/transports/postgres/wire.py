@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from taskmq.envelope import Envelope, Sealed, fingerprint
+from taskmq.transports._alike import is_free
 
 __all__ = ["Batch", "array", "batch_of", "is_plain", "links_of", "numbers", "replacement", "texts"]
 
@@ -115,14 +116,7 @@ def _run_if(envelope: Envelope) -> str | None:
 def is_plain(one: Sealed) -> bool:
     """Whether nothing ties a job to others, but what it waits for."""
     envelope = one.envelope
-    return not (
-        envelope.key is not None
-        or envelope.limits
-        or envelope.fair is not None
-        or one.capacity is not None
-        or envelope.fail_fast
-        or envelope.run_if != "succeeded"
-    )
+    return is_free(one) and not envelope.fail_fast and envelope.run_if == "succeeded"
 
 
 def links_of(sealed: Sequence[Sealed]) -> tuple[str | None, str | None, str | None]:

@@ -16,6 +16,7 @@ from taskmq.envelope import DAY, Envelope, Sealed, fingerprint
 from taskmq.limits import Limit
 from taskmq.records import Failure, Held, HistoryEntry, JobRecord, WorkerRecord
 from taskmq.states import JobState
+from taskmq.transports._alike import is_free
 from taskmq.transports._fair import UNIT
 
 __all__ = [
@@ -147,16 +148,8 @@ def entry_of(sealed: Sealed) -> Arguments:
 
 
 def is_plain(sealed: Sealed) -> bool:
-    """Whether a new job needs nothing but its place in a queue."""
-    envelope = sealed.envelope
-    return not (
-        envelope.key is not None
-        or envelope.workflow is not None
-        or envelope.limits
-        or envelope.after
-        or envelope.fair is not None
-        or sealed.capacity is not None
-    )
+    """Whether a new job that waits for no other needs nothing but its place in a queue."""
+    return is_free(sealed) and sealed.envelope.workflow is None
 
 
 def plain_entries_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ import msgspec
 from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict
 from taskmq.transport import Enqueued
-from taskmq.transports._alike import all_plain
+from taskmq.transports._alike import all_plain, is_free
 from taskmq.transports._capacity import make_room
 
 from . import fair, gates
@@ -45,9 +45,7 @@ def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float)
 
 
 def _is_plain(sealed: Sealed) -> bool:
-    envelope = sealed.envelope
-    plain = envelope.key is None and not envelope.limits and envelope.fair is None
-    return plain and sealed.capacity is None and not envelope.fail_fast
+    return is_free(sealed) and not sealed.envelope.fail_fast
 
 
 def _enqueue_one(connection: sqlite3.Connection, sealed: Sealed, now: float) -> Enqueued:
