@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-import time
 from collections.abc import Callable
 
 import psycopg
 import pytest
 from tests.services import PgBouncer, Postgres
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.clock import SystemClock
 from taskmq.envelope import Envelope, Sealed, seal
@@ -43,9 +42,7 @@ def test_listeners_of_a_process_share_one_connection(postgres_url: str) -> None:
     for listener in listeners:
         listener.close()
     store.close()
-    deadline = time.monotonic() + PATIENCE
-    while listening(postgres_url):
-        assert time.monotonic() < deadline
+    wait_for(lambda: not listening(postgres_url))
 
 
 def test_nothing_is_notified_while_nobody_listens(postgres_url: str) -> None:
@@ -84,10 +81,7 @@ def test_lost_connection_wakes_and_is_made_again(postgres_url: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
     assert listener.wait(PATIENCE), "something may have been missed"
-    deadline = time.monotonic() + PATIENCE
-    while not (now := listening(postgres_url)) or now == [pid]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: listening(postgres_url) not in ([], [pid]))
     listener.clear()
     store.enqueue([job()])
     assert listener.wait(PATIENCE)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, Retry, SoftTimeLimit, Task, TaskContext, current_task
 from taskmq.events import CollectingSink, Event, JobFailed, JobSucceeded
@@ -75,16 +75,8 @@ class Bench:
             assert self._came.wait_for(lambda: len(self.outcomes) >= count, timeout)
             return [outcome.settlement for outcome in self.outcomes]
 
-    def until(self, ready: Callable[[], Any]) -> Any:
-        """Wait for something that another process does."""
-        end = time.monotonic() + PATIENCE
-        while not (value := ready()):
-            assert time.monotonic() < end
-            time.sleep(0.002)
-        return value
-
     def running(self, job_id: str) -> Any:
-        return self.until(lambda: self.pool.remote.get(job_id))
+        return wait_for(lambda: self.pool.remote.get(job_id))
 
     def note(self, name: str, text: str = "") -> None:
         """For tasks: leave word for the test. Complete as soon as it is there."""
@@ -93,9 +85,7 @@ class Bench:
         part.rename(self.folder / name)
 
     def word(self, name: str) -> str:
-        return str(
-            self.until(lambda: (f := self.folder / name).exists() and (f.read_text() or " "))
-        )
+        return str(wait_for(lambda: (f := self.folder / name).exists() and (f.read_text() or " ")))
 
 
 def _never(delivery: Delivery) -> Outcome:
@@ -434,7 +424,7 @@ def test_slots_can_be_added_and_taken_away(bench: MakeBench) -> None:
     b.note("go")
     b.settled(3)
     assert b.pool.slots == 1
-    assert b.until(lambda: len(_children(b)) == 1)
+    assert wait_for(lambda: len(_children(b)) == 1)
 
 
 def _children(bench: Bench) -> list[str]:

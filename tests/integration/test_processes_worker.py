@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, ConfigError, JobState, current_task
 from taskmq.worker import Worker, WorkerHook
@@ -57,10 +57,7 @@ def app(tmp_path: Path) -> App:
     def meet(count: int) -> None:
         """Returns when so many of these run at once."""
         (tmp_path / f"here-{os.getpid()}").touch()
-        end = time.monotonic() + PATIENCE
-        while len(list(tmp_path.glob("here-*"))) < count:
-            assert time.monotonic() < end
-            time.sleep(0.002)
+        wait_for(lambda: len(list(tmp_path.glob("here-*"))) >= count)
 
     @app.task(name="sleep")
     def sleep(seconds: float) -> None:

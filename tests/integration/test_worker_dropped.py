@@ -1,12 +1,11 @@
 """Jobs that end without an attempt that could tell: the hooks of the worker are told, once."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config, JobState, Task, TaskContext
 from taskmq.errors import RejectJob
@@ -139,10 +138,7 @@ def test_what_maintenance_ends_is_told(app: App, clock: FakeClock, run_worker: R
         served = task.delay()
         run_worker(app, queues=["default"])
         assert served.wait(PATIENCE) is JobState.SUCCEEDED
-        end = time.monotonic() + PATIENCE
-        while len(hook.dropped) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_for(lambda: len(hook.dropped) >= 2)
     expected = [(stopped.id, "revoked"), (job.id, "expired")]
     assert [(drop.job_id, drop.reason) for drop in hook.dropped] == expected
     dropped = [event for event in sink.events if isinstance(event, JobDropped)]

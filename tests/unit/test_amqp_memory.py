@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq import App, Config
 from taskmq.ids import new_id
@@ -73,7 +72,4 @@ def test_closing_ends_the_thread(transport: AmqpTransport) -> None:
     before = [thread for thread in threading.enumerate() if thread.name == "taskmq-amqp"]
     assert before
     transport.close()
-    deadline = time.monotonic() + PATIENCE
-    while any(thread.is_alive() for thread in before):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not any(thread.is_alive() for thread in before))
