@@ -235,6 +235,16 @@ def test_a_task_asks_for_a_retry_and_its_policy_sets_the_delay() -> None:
     assert second.reason == "max_attempts"
 
 
+def test_what_is_left_of_a_job_that_asked_once_too_often_is_the_error_it_named() -> None:
+    bench = Bench(lambda: fail(current_task().retry(error=OSError("disk"))))
+    first, last = bench.run(attempt=1), bench.run(attempt=3)
+    assert isinstance(first, RetryLater)
+    assert isinstance(last, DeadLetter)
+    assert last.reason == "max_attempts"
+    assert first.failure.type == last.failure.type == "builtins.OSError"
+    assert last.failure.message == "disk"
+
+
 def test_a_delay_of_its_own_wins_but_not_over_the_ceiling() -> None:
     bench = Bench(lambda: fail(RetryJob("busy", delay=7)))  # without a policy: the default one
     assert [type(bench.run(attempt=n)) for n in (1, 2, 3)] == [RetryLater, RetryLater, DeadLetter]

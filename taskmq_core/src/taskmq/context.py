@@ -147,13 +147,21 @@ class TaskContext:
         """Seconds until the deadline, negative once it has passed; ``None`` without one."""
         return None if self.deadline is None else self.deadline - self.clock.now()
 
-    def retry(self, reason: str = "", *, delay: float | None = None) -> RetryJob:
+    def retry(
+        self,
+        reason: str = "",
+        *,
+        delay: float | None = None,
+        error: BaseException | None = None,
+    ) -> RetryJob:
         """The exception to raise to run again: ``raise ctx.retry("rate limited")``.
 
         The task's policy computes the delay unless it is given (seconds), and its ceiling holds
-        either way; a task without a policy gets the default `Retry`.
+        either way; a task without a policy gets the default `Retry`. ``error`` is what went wrong:
+        history, hooks and, once the ceiling is reached, the dead letter and whoever waits for the
+        result are told of it in place of the request.
         """
-        return RetryJob(reason, delay=delay)
+        return RetryJob(reason, delay=delay, error=error)
 
     def publish(self, task: Task[..., Any], *args: Any, **kwargs: Any) -> Result[Any]:
         """Submit another task, carrying this one's trace along."""

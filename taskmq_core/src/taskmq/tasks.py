@@ -116,7 +116,8 @@ class Task(Generic[P, R]):
         """After the last attempt failed, before the job goes to the dead letters."""
 
     def on_retry(self, ctx: TaskContext, error: BaseException | None) -> None:
-        """After an attempt failed that will be repeated; ``None`` if the task asked for it."""
+        """After an attempt failed that will be repeated; ``None`` if the task asked for it without
+        naming an error."""
 
     def on_lost(self, ctx: TaskContext, error: BaseException) -> None:
         """After the process that ran it died, in the worker's; ``error`` is a `WorkerLost`. The job

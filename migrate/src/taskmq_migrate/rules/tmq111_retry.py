@@ -31,10 +31,9 @@ class SelfRetry(PythonRule):
     page = Page(
         why="In the engine a task raises what ctx.retry() gives it: the policy of the task "
         "computes the delay unless the call names one, and its ceiling holds either way.",
-        risk="When the attempts are used up, the dead letter names the retry and its reason, not "
-        "the class of the "
-        "exception that was given as exc=. `except Exception` around the call no longer catches "
-        "it.",
+        risk="`except Exception` around the call no longer catches what it raises. When the "
+        "attempts are used up without an exc=, the dead letter names RetryJob, not "
+        "MaxRetriesExceededError.",
         examples=(
             Example(
                 "tasks.py",
@@ -47,7 +46,7 @@ class SelfRetry(PythonRule):
                 "@shared_task(bind=True)\ndef fetch(self, url):\n"
                 "    try:\n        return get(url)\n"
                 "    except OSError as exc:\n"
-                "        raise self.request.retry(str(exc), delay=60)\n",
+                "        raise self.request.retry(error=exc, delay=60)\n",
             ),
             Example(
                 "poll.py",
@@ -77,7 +76,7 @@ class SelfRetry(PythonRule):
             if is_literal(value, "None") or (name == "throw" and is_literal(value, "True")):
                 continue
             if name == "exc":
-                options.insert(0, ("str(", file.whole(value), ")"))
+                options.append(("error=", file.whole(value)))
             elif name == "countdown":
                 options.append(("delay=", file.whole(value)))
             else:

@@ -43,9 +43,9 @@ class TaskClasses(PythonRule):
         why="The engine's Task has the same hooks, and base= of its decorators takes such a class. "
         "A hook is given the context of the job and what it tells of: ctx.id, ctx.arguments. What "
         "__call__ put around a task is in run(), whose super().run(…) is the function.",
-        risk="on_retry of a retry that the task asked for is told None in place of an exception: "
-        "where it looks at that, it waits for --unsafe. A hook that raises is logged and changes "
-        "nothing.",
+        risk="on_retry of a retry that the task asked for is told None where that names no "
+        "exception: where it looks at that, it waits for --unsafe. A hook that raises is logged "
+        "and changes nothing.",
         examples=(
             Example(
                 "base.py",
