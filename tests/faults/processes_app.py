@@ -35,6 +35,15 @@ def sleep(name: str, seconds: float) -> str:
     return name
 
 
+@app.task(name="hold")
+def hold(name: str) -> str:
+    """Runs until the test leaves word."""
+    note(f"{name}-runs", str(os.getpid()))
+    while not (FOLDER / f"{name}-may-end").exists():
+        time.sleep(0.005)
+    return name
+
+
 @app.task(name="submit")
 def submit() -> str:
     return pid.delay().id

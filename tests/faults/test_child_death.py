@@ -156,7 +156,7 @@ def test_a_worker_whose_nursery_is_killed_makes_another(ground: Ground, method: 
 
 def test_what_runs_for_too_long_after_sigterm_runs_elsewhere_at_once(ground: Ground) -> None:
     first = ground.start(shutdown_timeout=0.5, lease=60)
-    job = ground.task("sleep").delay("a", 2)
+    job = ground.task("hold").delay("a")
     ground.word("a-runs")
     second = ground.start(lease=60)
     (ground.folder / "a-runs").unlink()
@@ -164,6 +164,7 @@ def test_what_runs_for_too_long_after_sigterm_runs_elsewhere_at_once(ground: Gro
     first.terminate()
     ground.word("a-runs")
     assert time.monotonic() - began < 10.0  # its lease has 50 s to go
+    (ground.folder / "a-may-end").touch()
     out, _ = first.communicate(timeout=PATIENCE)
     assert "1 cut short" in out
     assert second.poll() is None

@@ -19,7 +19,7 @@ from taskmq.worker import Worker
 
 @pytest.fixture
 def transport() -> Iterator[AmqpTransport]:
-    url = f"kombu+memory://?namespace={new_id()}&patience=5&state=memory://"
+    url = f"kombu+memory://?namespace={new_id()}&patience=60&state=memory://"
     opened = cast("AmqpTransport", open_transport(url))
     yield opened
     opened.close()

@@ -216,6 +216,20 @@ def test_jobs_behind_one_that_turns_out_long_are_released() -> None:
     assert len(bench.pool.waiting) == 0, "a stuck slot takes nothing back"
 
 
+def test_what_the_watchdog_gave_back_after_the_last_look_is_looked_for() -> None:
+    bench = Bench(slots=1, took=0.002)
+    jobs = fill(bench, priority=0)
+    while bench.pool.running:
+        bench.finish(bench.pool.running[0])
+        bench.loop.step(until_idle=True)
+    releases = [Release(delivery) for delivery in bench.pool.withdraw()]
+    assert not bench.loop.step(until_idle=True)  # nothing else is there
+    bench.app.transport.settle(releases)
+    bench.inbox.give_back(releases)
+    assert not bench.loop.step(until_idle=True)
+    assert len(bench.pool.waiting) == len(releases) == len(jobs) - 1
+
+
 @pytest.mark.parametrize("why", [Recall.LOST, Recall.PAUSED])
 def test_recalled_deliveries_never_start(why: Recall) -> None:
     bench = Bench(slots=1, took=0.002)

@@ -366,6 +366,8 @@ class Loop:
         deliveries = [release.delivery for release in withdrawn + given_back]
         self._throttle.refund(deliveries)
         self._report_released(deliveries, BEHIND)
+        if given_back:
+            self._look = True  # the last look at the store may have been before it had them
 
     def _report_released(self, deliveries: list[Delivery], reason: str) -> None:
         if deliveries and self._app.emitter.active:
