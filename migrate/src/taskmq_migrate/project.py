@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -161,36 +161,47 @@ def _facts(
                 fresh.append(found)
         modules += fresh
         facts = Facts(modules)
-        pattern = _importing({_stem(each) for each in fresh if _offers(facts, each)})
-        wave = []
-        if pattern is not None:
-            wave = [name for name in rest if pattern.search(_read(plan.root / name))]
-            rest = [name for name in rest if name not in set(wave)]
-            more += wave
+        offers = {_stem(each): names for each in fresh if (names := _offers(facts, each))}
+        wave = [name for name in rest if offers and _may_use(offers, _read(plan.root / name))]
+        rest = [name for name in rest if name not in set(wave)]
+        more += wave
     return Facts(modules), more
 
 
-def _offers(facts: Facts, module: ModuleFacts) -> bool:
-    """Whether others could import an app, a task or a task class from a module."""
+def _offers(facts: Facts, module: ModuleFacts) -> frozenset[str]:
+    """The apps, tasks and task classes that others could import from a module."""
+    found = []
     for name in module.names:
         full = f"{module.module}.{name}"
         if facts.is_app(full) or facts.is_task(full) or facts.is_task_class(full):
-            return True
-    return False
+            found.append(name)
+    return frozenset(found)
 
 
 def _stem(module: ModuleFacts) -> str:
     return module.module.rpartition(".")[2]
 
 
-def _importing(stems: set[str]) -> re.Pattern[bytes] | None:
-    if not stems:
-        return None
+def _may_use(offers: Mapping[str, frozenset[str]], text: bytes) -> bool:
+    """Whether a file imports from a module that offers something, and says a name of those."""
+    return bool(
+        _importing(frozenset(offers)).search(text)
+        and _saying(frozenset().union(*offers.values())).search(text)
+    )
+
+
+@lru_cache(maxsize=4)
+def _importing(stems: frozenset[str]) -> re.Pattern[bytes]:
     one_of = b"|".join(re.escape(each.encode()) for each in sorted(stems))
     return re.compile(
         rb"(?m)^\s*(?:from\s+[\w.]*\b(?:%s)\s+import|(?:from|import)\s.*\b(?:%s)\b)"
         % (one_of, one_of)
     )
+
+
+@lru_cache(maxsize=4)
+def _saying(names: frozenset[str]) -> re.Pattern[bytes]:
+    return re.compile(rb"\b(?:%s)\b" % b"|".join(each.encode() for each in sorted(names)))
 
 
 def _read(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import TextRule
 from taskmq_migrate.rules.tmq040_option_order import RULE as OPTION_ORDER
-from taskmq_migrate.shellwords import celery_at, subcommand_at
+from taskmq_migrate.shellwords import PROGRAM_NAME, celery_at, subcommand_at
 
 __all__ = ["RULE"]
 
@@ -93,9 +93,11 @@ def _in_python(file: PythonFile) -> Iterator[Command]:
     """Lists that are the arguments of a program, as `subprocess` takes them."""
     found: list[cst.List | cst.Tuple] = [*file.nodes(cst.List), *file.nodes(cst.Tuple)]
     for node in found:
+        texts = [literal_text(each.value) for each in node.elements]
+        if not any(text is not None and PROGRAM_NAME in text.lower() for text in texts):
+            continue  # places are dear
         words = []
-        for each in node.elements:
-            text = literal_text(each.value)
+        for each, text in zip(node.elements, texts, strict=True):
             words.append(Word(UNSEEN if text is None else text, file.span(each.value)))
         starred = any(isinstance(each, cst.StarredElement) for each in node.elements)
         if len(words) > 1 and not starred:
