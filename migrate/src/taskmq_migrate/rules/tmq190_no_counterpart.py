@@ -59,8 +59,12 @@ HINTS = (
         "events tell of every step (app.add_sink), and class tasks have hooks",
     ),
     (
-        "celery.signals.",
+        "celery.signals.after_setup_",
         "taskmq configures no logging of its own in programs that do; see plugins and hooks",
+    ),
+    (
+        "celery.signals",
+        "WorkerHook (app.add_hook) has the life of a worker, hooks of class tasks that of a job",
     ),
     ("celery.current_app", "import the app, or taskmq.current_app() inside a task"),
     ("celery.canvas.", "taskmq.workflow.Workflow"),
@@ -96,12 +100,12 @@ class NoCounterpart(PythonRule):
         examples=(
             Example(
                 "hooks.py",
-                before="from celery.signals import worker_process_init\n\n\n"
-                "@worker_process_init.connect\ndef connect(**_): ...\n",
-                after="# TODO(taskmq-migrate TMQ190): celery.signals.worker_process_init: "
-                "WorkerHook.on_child_start and on_child_stop, app.add_hook()\n"
-                "from celery.signals import worker_process_init\n\n\n"
-                "@worker_process_init.connect\ndef connect(**_): ...\n",
+                before="from celery.signals import task_success\n\n\n"
+                "@task_success.connect\ndef count(sender, **_): ...\n",
+                after="# TODO(taskmq-migrate TMQ190): celery.signals.task_success: "
+                "events tell of every step (app.add_sink), and class tasks have hooks\n"
+                "from celery.signals import task_success\n\n\n"
+                "@task_success.connect\ndef count(sender, **_): ...\n",
             ),
         ),
     )
