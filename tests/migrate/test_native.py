@@ -590,3 +590,16 @@ def test_schedules_of_settings_that_are_not_all_passed_stay(more: str) -> None:
     text = f'CELERY_BEAT_SCHEDULE = {{"a": {{"task": "shop.a", "schedule": 3}}}}\n{more}'
     files = {"settings.py": text, "shop.py": app}
     assert markers(migrate(files, to="native", unsafe=True).files["settings.py"]) == ["160"]
+
+
+def test_modules_of_one_name_offer_their_tasks_each() -> None:
+    task = "from celery import shared_task\n\n\n@shared_task\ndef {}(): ...\n"
+    use = "from . import tasks\n\ntasks.{}.apply_async(countdown=3)\n"
+    files = {"shop/__init__.py": ""}
+    for part, name in (("mail", "send"), ("orders", "pay")):
+        files[f"shop/{part}/__init__.py"] = ""
+        files[f"shop/{part}/tasks.py"] = task.format(name)
+        files[f"shop/{part}/views.py"] = use.format(name)
+    run = migrate(files, to="native", only=("TMQ120",))
+    assert "send.submit(" in run.files["shop/mail/views.py"]
+    assert "pay.submit(" in run.files["shop/orders/views.py"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -161,8 +161,10 @@ def _facts(
                 fresh.append(found)
         modules += fresh
         facts = Facts(modules)
-        offers = {_stem(each): names for each in fresh if (names := _offers(facts, each))}
-        wave = [name for name in rest if offers and _may_use(offers, _read(plan.root / name))]
+        offers = [(_stem(each), names) for each in fresh if (names := _offers(facts, each))]
+        stems = frozenset(stem for stem, _ in offers)
+        names = frozenset[str]().union(*(names for _, names in offers))
+        wave = [name for name in rest if _may_use(stems, names, _read(plan.root / name))]
         rest = [name for name in rest if name not in set(wave)]
         more += wave
     return Facts(modules), more
@@ -182,12 +184,9 @@ def _stem(module: ModuleFacts) -> str:
     return module.module.rpartition(".")[2]
 
 
-def _may_use(offers: Mapping[str, frozenset[str]], text: bytes) -> bool:
+def _may_use(stems: frozenset[str], names: frozenset[str], text: bytes) -> bool:
     """Whether a file imports from a module that offers something, and says a name of those."""
-    return bool(
-        _importing(frozenset(offers)).search(text)
-        and _saying(frozenset().union(*offers.values())).search(text)
-    )
+    return bool(stems and names and _importing(stems).search(text) and _saying(names).search(text))
 
 
 @lru_cache(maxsize=4)
