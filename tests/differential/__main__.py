@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -53,13 +54,15 @@ class Comparison:
 
     def __init__(self, theirs: Side, ours: dict[str, Side]) -> None:
         self.theirs, self.ours = theirs, ours
+        self._beside = ThreadPoolExecutor(1)  # for Celery, which runs in other processes
         self.seconds: Counter[str] = Counter()
 
     def run(self, canvases: Sequence[Canvas]) -> Iterator[Compared]:
         for start in range(0, len(canvases), SLOTS):
             batch = canvases[start : start + SLOTS]
-            theirs = self._timed("celery", self.theirs, batch)
+            coming = self._beside.submit(self._timed, "celery", self.theirs, batch)
             ours = {name: self._timed(name, side, batch) for name, side in self.ours.items()}
+            theirs = coming.result()
             for number, canvas in enumerate(batch):
                 yield canvas, theirs[number], {name: each[number] for name, each in ours.items()}
 
@@ -113,7 +116,9 @@ def compare(comparison: Comparison, canvases: Sequence[Canvas], shrink: int) -> 
     names: Counter[str] = Counter()
     differ: list[Compared] = []
     equal = 0
-    for each in comparison.run(canvases):
+    for number, each in enumerate(comparison.run(canvases)):
+        if number and number % SLOTS == 0:
+            print(f"{number} of {len(canvases)}: {len(differ)} differ", file=sys.stderr, flush=True)
         known = differences(*each)
         if known is None:
             differ.append(each)

@@ -19,7 +19,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 strategies take most of the time."""
 
 PLAIN = ("keep",) * 8 + ("tag", "nothing", "flaky", "again", "join")
-FAILING = ("fail", "fail", "trouble", "stubborn", "refuse")
+UNSUCCESSFUL = ("fail", "fail", "trouble", "stubborn", "refuse", "skip")
 SEVERAL = ("chain", "or", "group", "chord")
 KINDS = (*SEVERAL, *SEVERAL, "chunks")
 STYLES = ("new", "old", "fixed")
@@ -100,7 +100,7 @@ def _with_more(draw: Draw, made: Canvas) -> Canvas:
 def _task(draw: Draw, depth: int, *, replacing: bool) -> Canvas:
     kind = draw(die(30))
     if kind < 4:
-        return {"is": "task", "of": draw(one_of(FAILING)), "tag": 0}
+        return {"is": "task", "of": draw(one_of(UNSUCCESSFUL)), "tag": 0}
     if kind == 4 and replacing:
         inner = canvas(draw, min(depth, 2), replacing=depth > 1)
         return {"is": "task", "of": "become", "tag": inner}

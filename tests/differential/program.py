@@ -132,7 +132,7 @@ def add_tasks(app: Any, slot: int, log: Path) -> None:
 
     @named("skip")
     def skip(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Has no result. Not among the random canvases: see docs/celery/differences.md."""
+        """Has no result: it stays as it is, and so does all that is behind it."""
         ran(self, *args, **kwargs)
         raise Ignore
 

@@ -94,15 +94,15 @@ def test_reject_with_requeue_gives_the_job_back(app: Any) -> None:
     assert record(app, sent).attempt == 3  # the engine counts each run
 
 
-def test_ignore_ends_the_job_without_a_value(app: Any) -> None:
+def test_ignore_ends_the_job_without_a_result(app: Any) -> None:
     @app.task
     def ignored() -> None:
         raise Ignore
 
     sent = ignored.delay()
     work(app)
-    assert record(app, sent).state == "SUCCEEDED"
-    assert sent.result is None
+    assert record(app, sent).state == "SKIPPED"
+    assert (sent.state, sent.result) == ("PENDING", None)
 
 
 def test_retries_wait_as_asked(app: Any) -> None:

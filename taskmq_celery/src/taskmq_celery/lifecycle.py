@@ -6,7 +6,7 @@ Celery promises around the body, and says what came of it in the engine's terms:
 | Celery | engine |
 |---|---|
 | success | the return value, with the results of the tasks that it called |
-| `Ignore` | success, nothing returned |
+| `Ignore` | the job delegates to `NOBODY`: there is no result, and nothing behind it runs |
 | ``Task.replace`` | the job delegates |
 | ``Task.add_to_chord`` | the job succeeds, and is extended |
 | `Retry` | `RetryJob`, with the envelope of the next attempt |
@@ -32,6 +32,7 @@ from taskmq.ids import new_id
 from .codec import Kept, codec_name
 from .message import (
     GROWTH,
+    NOBODY,
     PENDING_RETRY,
     Growth,
     Member,
@@ -109,7 +110,9 @@ def run_job(celery_task: Any, ctx: TaskContext, args: Iterable[Any], kwargs: dic
         raise _rejection(ctx, outcome.retval)
     if outcome.state == "IGNORED":
         graph = getattr(outcome.retval, "graph", None)
-        return None if graph is None else _replacement(ctx, celery_task, graph)
+        if graph is None:
+            return Replacement((), NOBODY)
+        return _replacement(ctx, celery_task, graph)
     raise outcome.retval
 
 
@@ -155,13 +158,14 @@ def call_unreached(
     """Call the error callbacks of a task that could not run: a group before it has failed.
 
     Nothing happens if the group never was, because something before it (``before``) failed: that
-    has called them.
+    has called them. Nor if nothing has failed: a task was ignored.
     """
     losses = ctx.delivery.losses or {}
     if any(job in losses for job in before):
         return
     error = import_module(RESULTS).error_behind(app, list(losses), joins)
-    import_module(CALLBACKS).call_errbacks_of(app, request, error)
+    if error is not None:
+        import_module(CALLBACKS).call_errbacks_of(app, request, error)
 
 
 def _result_check(ctx: TaskContext) -> Callable[[Any], None] | None:

@@ -78,6 +78,8 @@ before, the number of retries to begin with, an id that is not the job's own, th
 its end starts, whether it waits for a group, the job that this group waits for, name and id of what
 waits for its group, what the caller wants to be shown instead of the arguments (``argsrepr``,
 ``kwargsrepr``), and how often the task has given itself back (``Reject(requeue=True)``)."""
+NOBODY = "taskmq_celery.nobody"
+"""No job has this id. A task that raises `Ignore` leaves its result to that one."""
 JOINED, SPREAD, WITHIN = 1, 2, 3
 """What a task that waits for a group is: one for all, one of several, or one for all of a group
 that is itself one of several."""

@@ -28,7 +28,7 @@ from taskmq.states import TERMINAL
 
 from .codec import Kept
 from .engine import CeleryEngine, engine_for, translated
-from .message import ABOVE, JOINED, JOINS, SPREAD, WITHIN
+from .message import ABOVE, JOINED, JOINS, NOBODY, SPREAD, WITHIN
 from .premature import premature
 
 __all__ = [
@@ -70,19 +70,17 @@ def meta(app: Any, task_id: str) -> dict[str, Any]:
 
 def ended(app: Any, task_id: str) -> dict[str, Any] | None:
     """The record of a task that the engine knows to have ended; ``None`` for any other."""
-    record = _found(app, task_id)
-    if record is None or record.state not in TERMINAL:
-        return None
-    return _meta(app, engine_for(app), task_id, record)
+    return ended_among(app, [task_id]).get(task_id)
 
 
 def ended_among(app: Any, task_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The records of those tasks that have ended."""
-    return {
+    metas = {
         task_id: _meta(app, engine_for(app), task_id, record)
         for task_id, record in zip(task_ids, _records(app, task_ids), strict=True)
         if record is not None and record.state in TERMINAL
     }
+    return {task_id: meta for task_id, meta in metas.items() if meta["status"] != PENDING}
 
 
 def is_known(app: Any, task_id: str) -> bool:
@@ -125,7 +123,8 @@ def wait(
 ) -> dict[str, Any] | None:
     """Block until a task is finished and give its record; ``None`` after ``timeout`` seconds.
 
-    It wakes when the job ends; ``on_interval`` is called every ``interval`` seconds meanwhile.
+    It wakes when the job ends; ``on_interval`` is called every ``interval`` seconds meanwhile. The
+    record of a task that is ignored, or behind one, is ``PENDING``: the engine has no more to tell.
     """
     with translated():
         engine = engine_for(app)
@@ -160,10 +159,12 @@ def wait_many(
     timeout: float | None = None,
     interval: float = LOOK_AGAIN,
     on_interval: Callable[[], Any] | None = None,
+    told: Callable[[str], dict[str, Any]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Ids and records of tasks, as they end. Raises `celery.exceptions.TimeoutError`.
 
-    It wakes when a job ends; one round trip looks at all that are left.
+    It wakes when a job ends; one round trip looks at all that are left. ``told`` gives what a
+    program has said of a task: of one that is ignored the engine has nothing to tell.
     """
     left = list(dict.fromkeys(task_ids))
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -175,11 +176,17 @@ def wait_many(
             listener.clear()
             with translated():
                 records = engine.transport.get(left)
-            pairs = list(zip(left, records, strict=True))
+            pairs, ignored = list(zip(left, records, strict=True)), False
             for task_id, record in pairs:
                 if record is not None and record.state in TERMINAL:
+                    meta = _meta(app, engine, task_id, record)
+                    if meta["status"] == PENDING:
+                        meta = told(task_id)
+                    if meta["status"] not in (SUCCESS, FAILURE, REVOKED):
+                        ignored = True
+                        continue
                     left.remove(task_id)
-                    yield task_id, _meta(app, engine, task_id, record)
+                    yield task_id, meta
             if not left:
                 return
             if on_interval is not None:
@@ -188,7 +195,7 @@ def wait_many(
             if remaining is not None and remaining <= 0:
                 raise _class_named("celery.exceptions.TimeoutError")("The operation timed out.")
             known = all(record is not None for _, record in pairs)
-            pause = interval if on_interval else None if known else LOOK_AGAIN
+            pause = interval if on_interval else None if known and not ignored else LOOK_AGAIN
             listener.wait(min((e for e in (pause, remaining) if e is not None), default=None))
     finally:
         listener.close()
@@ -216,10 +223,9 @@ def tell_backend(app: Any, task_ids: Sequence[str]) -> None:
     backend = app.backend
     if not getattr(backend, "written_by_worker", False):
         return
-    for task_id, record in zip(task_ids, _records(app, task_ids), strict=True):
-        if record is None or record.state not in TERMINAL or record.state is JobState.SUCCEEDED:
+    for task_id, meta in ended_among(app, task_ids).items():
+        if meta["status"] == SUCCESS:
             continue
-        meta = _meta(app, engine_for(app), task_id, record)
         try:
             backend.store_result(
                 task_id, meta["result"], meta["status"], traceback=meta["traceback"]
@@ -303,18 +309,22 @@ def _revoked(state: JobState) -> dict[str, Any]:
 def _skipped(app: Any, engine: CeleryEngine, record: JobRecord) -> dict[str, Any]:
     """As Celery does: a task behind one that failed has its error, a task behind a group that
     failed has a `ChordError`, and one that was replaced has that of its replacement. Behind a group
-    that never started, it is the error of the task before the group."""
+    that never started, it is the error of the task before the group. Behind one that was ignored
+    nothing comes any more, nor an error."""
     current: JobRecord | None = record
     for _ in range(MAX_ANCESTORS):
         if current is None or current.state is not JobState.SKIPPED:
             break
+        if current.delegated_to == NOBODY:
+            return {"status": PENDING}
         above = _lost_above(engine, current)
         if above is not None:
             current = above
             continue
         joins, lost = _lost(engine, current)
         if joins in (JOINED, WITHIN) and lost:
-            return {"status": FAILURE, "result": _error_behind(app, engine, lost, joins)}
+            error = _error_behind(app, engine, lost, joins)
+            return {"status": PENDING if error is None else FAILURE, "result": error}
         current = lost[0] if lost else None
     if current is not None and current.state is JobState.FAILED:
         return {"status": FAILURE, **_failure(current)}
@@ -371,7 +381,7 @@ def _by_guilt(records: Sequence[JobRecord | None]) -> list[JobRecord]:
 
 def _error_behind(
     app: Any, engine: CeleryEngine, lost: Sequence[JobRecord], joins: int
-) -> BaseException:
+) -> BaseException | None:
     culprit = lost[0]
     for _ in range(MAX_ANCESTORS):
         if culprit.task != COLLECT and culprit.state is not JobState.SKIPPED:
@@ -380,7 +390,10 @@ def _error_behind(
         if not behind or (culprit.task != COLLECT and waits != SPREAD):
             break
         culprit = behind[0]  # that one hands on what others give, or did not start for others
-    error: BaseException = _meta(app, engine, culprit.id, culprit)["result"]
+    meta = _meta(app, engine, culprit.id, culprit)
+    error: BaseException = meta["result"]
+    if meta["status"] == PENDING:
+        return None
     if joins == SPREAD or (joins == WITHIN and _never_started(engine, lost[0])):
         return error
     make = _class_named("celery.exceptions.ChordError")
@@ -399,8 +412,9 @@ def _never_started(engine: CeleryEngine, record: JobRecord) -> bool:
     return False
 
 
-def error_behind(app: Any, jobs: Sequence[str], joins: int) -> BaseException:
-    """The error of a task behind a group of which these jobs are lost."""
+def error_behind(app: Any, jobs: Sequence[str], joins: int) -> BaseException | None:
+    """The error of a task behind a group of which these jobs are lost; ``None`` where none has
+    failed, since they were ignored."""
     with translated():
         engine = engine_for(app)
         lost = _by_guilt(engine.transport.get(jobs))

@@ -59,9 +59,9 @@ Details that all stores decide alike:
   is.
 * *Delegating.* A job that delegates is WAITING for one job, as if it depended on it, without an
   expiry. If that succeeds, it has succeeded with the same result, and does not run; if that is
-  lost, it is SKIPPED, and waits again if that is replayed. Asked to stop, it is REVOKED and
-  nothing is stored. What the other one spawns is awaited by those that wait for this one (and not
-  by this one itself), through any number of jobs that have delegated.
+  lost, or not there, it is SKIPPED, and waits again if that is replayed. Asked to stop, it is
+  REVOKED and nothing is stored. What the other one spawns is awaited by those that wait for this
+  one (and not by this one itself), through any number of jobs that have delegated.
 * *Keys.* A key stands for its job for ``key_ttl`` seconds from the enqueue, whatever becomes of
   the job; only `purge` frees keys early. What counts as the same is `taskmq.envelope.fingerprint`.
 * *Limits.* A job that one of its limits keeps from running is held, in its state: it spends no

@@ -7,6 +7,7 @@ in the same store.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -49,13 +50,17 @@ class NativeBackend(BaseBackend):
         no_ack: bool = True,
         on_interval: Callable[[], Any] | None = None,
     ) -> dict[str, Any]:
+        deadline = None if timeout is None else time.monotonic() + timeout
         with properly_configured():
             meta = results.wait(
                 self.app, task_id, timeout=timeout, interval=interval, on_interval=on_interval
             )
-        if meta is None:
-            raise TimeoutError("The operation timed out.")
-        return meta
+            if meta is None:
+                raise TimeoutError("The operation timed out.")
+        if meta["status"] in self.READY_STATES:
+            return meta
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return super().wait_for(task_id, left, interval, no_ack, on_interval)
 
     def keep_children(self, task_id: str, request: Any) -> None:
         """Note which tasks a task has called; the tracer does, for a task that has called any."""
@@ -121,6 +126,7 @@ class NativeBackend(BaseBackend):
                 timeout=timeout,
                 interval=interval,
                 on_interval=on_interval,
+                told=self._get_task_meta_for,
             ):
                 if on_message is not None:
                     on_message(meta)

@@ -38,7 +38,12 @@ class EngineWaits:
         for each in result.results:
             members.setdefault(each.id, []).append(each)
         ended = wait_many(
-            self.app, list(members), timeout=timeout, interval=interval, on_interval=on_interval
+            self.app,
+            list(members),
+            timeout=timeout,
+            interval=interval,
+            on_interval=on_interval,
+            told=self.get_task_meta,
         )
         for task_id, meta in ended:
             told = self.get_task_meta(task_id)

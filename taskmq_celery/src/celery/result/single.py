@@ -118,12 +118,15 @@ class AsyncResult(Relatives, Subscriptable):
             self._maybe_reraise_parent_error()
             on_interval = _both(on_interval, self._maybe_reraise_parent_error)
         if self._cache is None and on_message is None and self._runs_here():
+            started = time.monotonic()
             meta = wait(
                 self.app, self.id, timeout=timeout, interval=interval, on_interval=on_interval
             )
             if meta is None:
                 raise TimeoutError("The operation timed out.")
             self._maybe_set_cache(self._told(meta))
+            if timeout is not None:  # it may be ignored there, and told of by the program
+                timeout = max(0.0, timeout - (time.monotonic() - started))
         if self._cache is None:
             self.backend.add_pending_result(self)
             if _asks_engine(self.backend):

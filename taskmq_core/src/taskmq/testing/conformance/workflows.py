@@ -369,6 +369,17 @@ def delegate_of_a_lost_job_is_skipped(subject: Subject) -> None:
 
 
 @case("workflows")
+def delegate_of_a_job_that_is_not_there_is_skipped(subject: Subject) -> None:
+    """At once, with everybody who waits for it: nothing is left that could give its result."""
+    first = subject.add()
+    behind = subject.add(after=[first])
+    finally_ = subject.add(after=[first], run_if="finished")
+    subject.done(Delegate(subject.take(first), [], "01UNKNOWN"))
+    equal(_states(subject, first, behind, finally_), [S.SKIPPED, S.SKIPPED, S.QUEUED], "states")
+    equal(subject.expect(first, S.SKIPPED, "delegated").delegated_to, "01UNKNOWN", "delegated to")
+
+
+@case("workflows")
 def delegating_twice_is_delegating_once(subject: Subject) -> None:
     """A repeated settlement changes nothing; a late one is refused."""
     first = subject.add()

@@ -125,7 +125,10 @@ class Graph:
         """Another one is to give a job's result."""
         job.edges, job.delegated_to, job.run_if = {to: Edge()}, to, "succeeded"
         job.move(Event.DELEGATE, now)
-        self.link([job], now)
+        if to in self._jobs:
+            self.link([job], now)
+        else:
+            self._skip(job, now)
 
     def _dependents(self, job: Job) -> list[tuple[Job, Edge]]:
         others = self._jobs.values()

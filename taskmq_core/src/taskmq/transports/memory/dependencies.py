@@ -86,11 +86,16 @@ def join(store: Store, job: Job, spawned: Iterable[str], now: float) -> None:
 
 
 def delegate(store: Store, job: Job, to: str, now: float) -> None:
-    """Let a job wait for another one, to end as that does."""
+    """Let a job wait for another one, to end as that does; for one that is not there it waits no
+    longer."""
     job.edges, job.pending = {to: Edge()}, 1
     job.run_if, job.delegated_to, job.expires_at = "succeeded", to, None
     store.move(job, Event.DELEGATE, now)
-    link(store, [job], now)
+    if to in store.jobs:
+        link(store, [job], now)
+    else:
+        store.move(job, Event.DEPENDENCY_FAILED, now)
+        spread(store, [job], now)
 
 
 _Ended = deque[tuple[Job, Payload | None]]

@@ -90,18 +90,19 @@ def spread(connection: sqlite3.Connection, lost: Sequence[str], now: float) -> l
 
 
 def tell(connection: sqlite3.Connection, parents: Iterable[str], now: float) -> list[Readied]:
-    """Some jobs have just begun to wait for these, which may have ended before; those that need not
-    wait."""
+    """Some jobs have just begun to wait for these, which may have ended before, or are not there;
+    those that need not wait."""
     succeeded: dict[str, Payload | None] = {}
-    lost: list[str] = []
+    lost = set(parents)
+    names = json_of(sorted(lost))
     for job_id, state, codec, data, *_ in connection.execute(
-        ENQUEUE["stored"], (json_of(parents),)
+        ENQUEUE["stored"], (names,)
     ).fetchall():
         if state == JobState.SUCCEEDED:
             succeeded[job_id] = None if codec is None else Payload(codec, data)
-        elif state in TERMINAL:
-            lost.append(job_id)
-    return feed(connection, succeeded, (), now) + spread(connection, lost, now)
+        if state == JobState.SUCCEEDED or state not in TERMINAL:
+            lost.remove(job_id)
+    return feed(connection, succeeded, (), now) + spread(connection, sorted(lost), now)
 
 
 def let_go(connection: sqlite3.Connection, children: Sequence[int]) -> None:

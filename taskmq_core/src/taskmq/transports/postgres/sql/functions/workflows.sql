@@ -21,7 +21,7 @@ BEGIN
         (p_batch->>'children')::integer[], (p_batch->>'parents')::text[], true);
 END $$;
 
--- Some jobs have just begun to wait for these, which may have ended before.
+-- Some jobs have just begun to wait for these, which may have ended before, or are not there.
 CREATE OR REPLACE FUNCTION taskmq.tell(
     p_parents text[], p_now double precision, INOUT queues text[], INOUT ended text[]
 ) LANGUAGE plpgsql AS $$
@@ -29,9 +29,11 @@ DECLARE
     v_succeeded text[];
     v_lost text[];
 BEGIN
-    SELECT array_agg(id) FILTER (WHERE state = 'SUCCEEDED'), array_agg(id) FILTER (WHERE state <> 'SUCCEEDED')
+    SELECT array_agg(given.id) FILTER (WHERE state = 'SUCCEEDED'),
+        array_agg(given.id) FILTER (WHERE state IS DISTINCT FROM 'SUCCEEDED')
     INTO v_succeeded, v_lost
-    FROM taskmq.jobs WHERE id = ANY (p_parents) AND phase IN (1, 5);
+    FROM unnest(p_parents) AS given (id) LEFT JOIN taskmq.jobs ON jobs.id = given.id COLLATE "C"
+    WHERE phase IS NULL OR phase IN (1, 5);
     IF v_succeeded IS NOT NULL THEN
         INSERT INTO taskmq.inputs (parent, codec, data)
         SELECT id, result_codec, result FROM taskmq.jobs
