@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,43 @@ def test_a_task_without_an_app_says_how_to_get_one() -> None:
     lost()  # as a plain function it needs none
     with pytest.raises(TaskNotBound, match="belongs to no app yet: pass its module in App"):
         lost.delay()
+
+
+def test_a_task_of_an_included_module_finds_its_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_found.py").write_text(
+        "from taskmq import task\n\n@task\ndef double(x): return 2 * x\n\n"
+        "def made():\n    @task\n    def lost(): ...\n    return lost\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("shop_found")
+    with pytest.raises(TaskNotBound):
+        module.double.delay(4)
+    first = App(Config(eager=True), include=[module.__name__])
+    App(Config(eager=True), include=[module.__name__])
+    assert module.double.delay(4).get() == 8
+    assert module.double.app is first
+    with pytest.raises(TaskNotBound):
+        module.made().delay()  # include does not see it either
+
+
+def test_an_app_has_a_base_for_its_functions() -> None:
+    class Doubled(Task[..., Any]):
+        queue = "doubled"
+
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            return 2 * super().run(*args, **kwargs)
+
+    class Plain(Task[..., Any]): ...
+
+    app = App(Config(eager=True), base=Doubled)
+    one = app.task(name="one")(lambda: 1)
+    other = app.task(name="other", base=Plain)(lambda: 1)
+    assert one.delay().get() == 2
+    assert one.policy.queue == "doubled"
+    assert isinstance(one, Doubled)
+    assert other.delay().get() == 1
 
 
 def test_a_task_belongs_to_one_app(app: App) -> None:

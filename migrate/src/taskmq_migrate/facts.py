@@ -328,6 +328,16 @@ class Facts:
         ]
         return found[0].removeprefix("src.") if len(found) == 1 else None
 
+    @cached_property
+    def has_shared_tasks(self) -> bool:
+        """Whether there are tasks that belong to no app by their decorator."""
+        return any(
+            self.canonical(each, module.path) in TASK_DECORATORS
+            for module in self.modules.values()
+            for decorators in module.decorated.values()
+            for each in decorators
+        )
+
     def task_modules(self) -> list[str]:
         """Modules of the project that are named ``tasks`` and define tasks."""
         found = []

@@ -33,7 +33,7 @@ from .references import OFFLOADED
 from .registry import Registry
 from .result import Result
 from .sealing import Sealer
-from .tasks import CoroutineTask, FunctionTask, Task
+from .tasks import INCLUDED, CoroutineTask, FunctionTask, Task
 from .transport import Capabilities, Enqueued, TransactionalProducer, Transport
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class App:
 
     Nothing is opened before the first job is submitted or looked at. ``include`` names modules
     with tasks made by the app-less ``@task``; `load` imports them, which a worker does when it
-    starts. ``transport`` is an open store to use instead of ``config.transport``, ``payloads`` a
-    payload store instead of ``config.payload_store``.
+    starts, and such a task finds this app when it is submitted. ``base`` is the base of functions
+    that `task` makes tasks of, where that names none. ``transport`` is an open store to use instead
+    of ``config.transport``, ``payloads`` a payload store instead of ``config.payload_store``.
     Without ``config``, the environment is read (`Config.from_env`). Raises `ConfigError`.
     """
 
@@ -72,6 +73,7 @@ class App:
         config: Config | None = None,
         *,
         include: Sequence[str] = (),
+        base: TaskBase | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
         payloads: PayloadStore | None = None,
@@ -88,7 +90,10 @@ class App:
         self.hooks: list[WorkerHook] = []
         """Told of every worker of this app, before the worker's own hook."""
         self.dead_letters = DeadLetterBox(self)
+        self._base = base
         self._include = list(include)
+        for module in self._include:
+            INCLUDED.setdefault(module, self)
         self._transport = transport
         self._given = transport is not None
         self._opening = threading.Lock()
@@ -183,7 +188,8 @@ class App:
         """
 
         def register(body: Callable[..., Any]) -> FunctionTask[..., Any]:
-            made = task_of(body, name=name, options=policy, bind=bind, base=base)
+            kind = base or self._base
+            made = task_of(body, name=name, options=policy, bind=bind, base=kind)
             return self.register(made)
 
         return register if function is None else register(function)

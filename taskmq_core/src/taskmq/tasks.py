@@ -27,6 +27,7 @@ from typing import (
     ParamSpec,
     TypeVar,
 )
+from weakref import WeakValueDictionary
 
 from .call import NO_OPTIONS, Call, Options, When
 from .context import TaskContext, current_task
@@ -55,6 +56,8 @@ R = TypeVar("R")
 
 POLICY = tuple(TaskPolicy.__dataclass_fields__)
 NONE_GIVEN = (None,) * 7
+INCLUDED: WeakValueDictionary[str, App] = WeakValueDictionary()
+"""Modules that an app was made with, and that app: the first, as for the tasks themselves."""
 HOOKS = ("before_start", "on_success", "on_failure", "on_retry", "on_lost", "after_return")
 
 
@@ -229,7 +232,13 @@ class Task(Generic[P, R]):
 
     @property
     def app(self) -> App:
-        """The app this task belongs to. Raises `TaskNotBound` before it was registered."""
+        """The app this task belongs to. A task of a module that an app was made with (``include=``)
+        finds that app by itself. Raises `TaskNotBound` before it was registered."""
+        if self._app is None:
+            module = getattr(self, "__wrapped__", type(self)).__module__
+            including = INCLUDED.get(module)
+            if including is not None:
+                including.include(module)
         if self._app is None:
             raise TaskNotBound(
                 f"task {self.name!r} belongs to no app yet: pass its module in App(include=[...]) "

@@ -11,7 +11,7 @@ from taskmq_migrate.pythonfile import PythonFile
 
 from .taskclasses import methods, task_classes
 
-__all__ = ["bound_parameter", "tasks_that_ask_for_retry", "uses_of_self"]
+__all__ = ["bound_parameter", "is_task_function", "tasks_that_ask_for_retry", "uses_of_self"]
 
 
 def bound_parameter(file: PythonFile, function: cst.FunctionDef) -> cst.Param | None:
@@ -26,6 +26,13 @@ def bound_parameter(file: PythonFile, function: cst.FunctionDef) -> cst.Param | 
             parameters = [*function.params.posonly_params, *function.params.params]
             return parameters[0] if parameters else None
     return None
+
+
+def is_task_function(file: PythonFile, function: cst.FunctionDef) -> bool:
+    """Whether a function is a task, of Celery's or the engine's."""
+    decorators = [each.decorator for each in function.decorators]
+    makers = [each.func if isinstance(each, cst.Call) else each for each in decorators]
+    return any(file.is_task_decorator(each) or _is_native(file, function, each) for each in makers)
 
 
 def _is_native(file: PythonFile, function: cst.FunctionDef, decorator: cst.CSTNode) -> bool:

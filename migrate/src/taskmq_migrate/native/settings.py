@@ -6,12 +6,22 @@ import libcst as cst
 
 from taskmq_migrate.arguments import Parts, is_literal, number
 from taskmq_migrate.configstyle import is_django_settings, renames, style_of
-from taskmq_migrate.facts import ConfigSource
+from taskmq_migrate.facts import ConfigSource, Facts
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
+from taskmq_migrate.settingnames import NEW_NAMES
 
-__all__ = ["DJANGO", "config_by_name", "config_of", "is_loaded", "names_of"]
+__all__ = [
+    "DJANGO",
+    "POOLS",
+    "RENAMED",
+    "WHY_NOT",
+    "config_by_name",
+    "config_of",
+    "is_loaded",
+    "names_of",
+]
 
 DJANGO = "django.conf.settings"
 
@@ -127,7 +137,7 @@ def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[st
         )
     if name in RENAMED:
         return {RENAMED[name]: (file.whole(value),)}
-    if name in DROPPED or _is_at_tasks(file, name):
+    if name in DROPPED or _is_at_tasks(file, name) or _is_of_nobody(name):
         return {}
     raise Unclear(f"{name}: {WHY_NOT.get(name, 'Config has no such setting')}")
 
@@ -135,6 +145,12 @@ def config_of(file: PythonFile, name: str, value: cst.BaseExpression) -> dict[st
 def _is_at_tasks(file: PythonFile, name: str) -> bool:
     """Whether a setting is routes that TMQ110 writes to each task."""
     return name == "task_routes" and bool(file.facts.routes)
+
+
+def _is_of_nobody(name: str) -> bool:
+    """Whether a setting is a present name behind CELERY_, which without a namespace is none."""
+    bare = name.removeprefix("celery_")
+    return bare != name and bare in NEW_NAMES
 
 
 def _json(name: str, value: cst.BaseExpression) -> dict[str, Parts]:
@@ -158,6 +174,8 @@ def names_of(file: PythonFile, source: ConfigSource) -> list[tuple[str, str]] | 
     if source.how == "module" and source.namespace == "":
         found = facts.module(source.reference, source.path)
         modules, owner, prefix = [found], source.reference, ""
+    elif source.how == "object" and source.namespace == "":
+        return _names_of_class(facts, source)
     elif source.how == "django" and source.namespace:
         modules = [each for each in facts.modules.values() if is_django_settings(facts, each)]
         owner, prefix = DJANGO, f"{source.namespace}_"
@@ -176,6 +194,25 @@ def names_of(file: PythonFile, source: ConfigSource) -> list[tuple[str, str]] | 
     if prefix:
         return sorted((full, name.lower()) for full, name in names.items())
     return sorted((full, name) for full, name in names.items() if name.islower())
+
+
+def _names_of_class(facts: Facts, source: ConfigSource) -> list[tuple[str, str]] | None:
+    """The same for a class; None if it derives from what is not seen."""
+    renamed, names = renames(facts).names, set[str]()
+    left = [(source.reference, source.path)]
+    while left:
+        name, near = left.pop()
+        if name == "builtins.object":
+            continue
+        owner, _, last = facts.canonical(name, near).rpartition(".")
+        module = facts.module(owner, near)
+        if module is None or last not in module.classes:
+            return None
+        for each in module.attributes.get(last, ()):
+            present = renamed.get(f"{module.module}.{last}.{each}", each)
+            names |= {present} if present.islower() else set()
+        left += [(each, module.path) for each in module.classes[last]]
+    return [(f"{source.reference}.{each}", each) for each in sorted(names)]
 
 
 def is_loaded(file: PythonFile) -> bool:

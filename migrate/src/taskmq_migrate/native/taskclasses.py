@@ -6,10 +6,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.arguments import Arguments
+from taskmq_migrate.arguments import Arguments, Parts
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
-__all__ = ["ENGINE", "bases", "is_base", "is_known_base", "members_of", "methods", "task_classes"]
+__all__ = [
+    "ENGINE",
+    "base_of_all",
+    "bases",
+    "is_base",
+    "is_known_base",
+    "members_of",
+    "methods",
+    "task_classes",
+]
 
 ENGINE = "taskmq.Task"
 
@@ -40,6 +50,17 @@ def task_classes(file: PythonFile) -> Iterator[cst.ClassDef]:
     for node in file.nodes(cst.ClassDef):
         if any(is_known_base(file, each) for each in bases(node)):
             yield node
+
+
+def base_of_all(file: PythonFile, node: cst.BaseExpression) -> Parts:
+    """``task_cls`` of an app, as ``base=`` of the engine's. Raises `Unclear`."""
+    if file.facts.has_shared_tasks:
+        raise Unclear("task_cls: tasks of @shared_task name it themselves: @task(base=…)")
+    bound = file.resolver.assignments(node) if isinstance(node, cst.Name) else []
+    local = len(bound) == 1 and any(each is bound[0].node for each in task_classes(file))
+    if not local and not is_known_base(file, node):
+        raise Unclear("task_cls: App(base=…) takes a class of this project")
+    return (file.whole(node),)
 
 
 def methods(node: cst.ClassDef) -> Iterator[tuple[cst.FunctionDef, cst.Param]]:

@@ -9,8 +9,10 @@ import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated, dict_items, is_literal
 from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Target
-from taskmq_migrate.names import literal_text
+from taskmq_migrate.names import dotted, literal_text
+from taskmq_migrate.native.readers import reading_of
 from taskmq_migrate.native.settings import DJANGO, config_by_name, config_of, names_of
+from taskmq_migrate.native.taskclasses import base_of_all
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
@@ -30,6 +32,11 @@ class _App:
     include: list[Parts] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     imports: list[NewImport] = field(default_factory=list)
+    block: cst.CSTNode | None = None
+    """What the statement that makes it stands in, if that is a statement of its own."""
+    base: Parts = ()
+    schedules: str = ""
+    """What is to be passed to its schedule(), if it has no statement for that."""
     guessed: bool = False
     """Whether something was taken for what it usually is, without seeing it."""
 
@@ -118,6 +125,10 @@ class MakeApp(PythonRule):
             arguments.append((f"{config}(", *comma_separated(values), ")"))
         if app.include:
             arguments.append(("include=", *self._joined(app.include)))
+        if app.base:
+            arguments.append(("base=", *app.base))
+        if app.schedules:
+            app.edits.append(self._scheduling(file, call, app.schedules))
         edit = file.replace(file.span(call), f"{made}(", *comma_separated(arguments), ")")
         return file.convert_at(
             call,
@@ -135,6 +146,17 @@ class MakeApp(PythonRule):
         starred = [("*", *each) for each in groups]
         return ("[", *comma_separated(starred), "]")
 
+    def _scheduling(self, file: PythonFile, call: cst.Call, schedules: str) -> Edit:
+        """A statement behind the one that makes the app."""
+        line = file.statement(call)
+        assign = file.parent(call)
+        if not isinstance(assign, cst.Assign) or file.parent(assign) is not line:
+            raise Unclear("beat_schedule: pass schedules to app.schedule(...)")
+        span = file.span(line)
+        gap = f"{file.newline}{file.text[file.line_start(span.start) : span.start]}"
+        name = file.code(assign.targets[0].target)
+        return file.insert(span.end, f"{gap}{name}.schedule(*{schedules})")
+
     def _constructor(self, file: PythonFile, call: cst.Call, app: _App) -> None:
         given = Arguments.of(call).named(*PARAMETERS)
         if given is None:
@@ -147,7 +169,11 @@ class MakeApp(PythonRule):
                 app.include.append((file.whole(value),))
         if "broker" in given:
             given["broker_url"] = given.pop("broker")
-        unknown = given.keys() & {*PARAMETERS, "config_source", "task_cls", "tasks", "fixups"}
+        if "config_source" in given:
+            app.schedules = self._loaded(file, given.pop("config_source"), app)
+        if "task_cls" in given:
+            app.base = base_of_all(file, given.pop("task_cls"))
+        unknown = given.keys() & {*PARAMETERS, "tasks", "fixups"}
         if unknown:
             raise Unclear(f"{min(unknown)}: App has no such argument")
         self._take(file, given, app)
@@ -166,6 +192,8 @@ class MakeApp(PythonRule):
             return
         name = assign.targets[0].target.value
         scope = file.resolver.scope(call)
+        line = file.parent(assign)
+        app.block = file.parent(line) if line is not None else None
         for node in file.nodes(cst.Attribute):
             if not isinstance(node.value, cst.Name) or node.value.value != name:
                 continue
@@ -174,7 +202,7 @@ class MakeApp(PythonRule):
             if node.attr.value == "conf":
                 self._conf(file, node, app)
             elif node.attr.value == "config_from_object":
-                self._loaded(file, node, app)
+                self._from_object(file, node, app)
             elif node.attr.value == "config_from_envvar":
                 raise Unclear(f"{NOT_READ} config_from_envvar loads is not read")
             elif node.attr.value == "autodiscover_tasks":
@@ -182,34 +210,47 @@ class MakeApp(PythonRule):
             elif node.attr.value == "set_default":
                 self._remove(file, file.parent(node), app)
 
-    def _loaded(self, file: PythonFile, node: cst.Attribute, app: _App) -> None:
-        """The settings of a module of this project, or of Django's, by their names there."""
-        sources = [each for each in file.facts.configuration if each.path == file.path]
-        found = names_of(file, sources[0]) if len(sources) == 1 else None
-        if found is None:
-            raise Unclear(f"{NOT_READ} config_from_object loads is not read")
-        schedules = ""
-        for full, name in found:
-            config = config_by_name(file, name)
-            if name in INCLUDE or name == "beat_schedule" or config is not None:
-                owner, _, last = full.rpartition(".")
-                django = owner == DJANGO
-                text, imports = file.import_as(DJANGO if django else full, node)
-                shown = f"{text}.{last}" if django else text
-                if name == "beat_schedule":
-                    schedules = shown
-                elif name in INCLUDE:
-                    app.include.append((shown,))
-                elif config is not None:
-                    app.config[config[0]] = (config[1].format(shown),)
-                app.imports += imports
-        app.guessed = True
+    def _from_object(self, file: PythonFile, node: cst.Attribute, app: _App) -> None:
         call = file.parent(node)
-        if schedules and isinstance(call, cst.Call) and isinstance(file.parent(call), cst.Expr):
+        if not isinstance(call, cst.Call) or not call.args:
+            raise Unclear(f"{NOT_READ} config_from_object loads is not read")
+        schedules = self._loaded(file, call.args[0].value, app)
+        if schedules and isinstance(file.parent(call), cst.Expr):
             added = (file.whole(node.value), f".schedule(*{schedules})")
             app.edits.append(file.replace(file.span(call), *added))
         else:
             self._remove(file, call, app)
+
+    def _loaded(self, file: PythonFile, loaded: cst.BaseExpression, app: _App) -> str:
+        """Take the settings of a module or class of this project, or of Django's, by their names
+        there; what schedules are called, if there are any."""
+        sources = [each for each in file.facts.configuration if each.path == file.path]
+        found = names_of(file, sources[0]) if len(sources) == 1 else None
+        if found is None or (sources[0].how == "object" and not dotted(loaded)):
+            raise Unclear(f"{NOT_READ} config_from_object loads is not read")
+        schedules = ""
+        for full, name in found:
+            config = config_by_name(file, name)
+            if name not in INCLUDE and name != "beat_schedule" and config is None:
+                continue
+            owner, _, last = full.rpartition(".")
+            if sources[0].how == "object":
+                shown = f"{dotted(loaded)}.{last}"
+            elif owner == DJANGO:
+                text, imports = file.import_as(DJANGO, loaded)
+                shown = f"{text}.{last}"
+                app.imports += imports
+            else:
+                shown, imports = file.import_as(full, loaded)
+                app.imports += imports
+            if name == "beat_schedule":
+                schedules = shown
+            elif name in INCLUDE:
+                app.include.append((shown,))
+            elif config is not None:
+                app.config[config[0]] = (config[1].format(shown),)
+        app.guessed = True
+        return schedules
 
     def _conf(self, file: PythonFile, conf: cst.Attribute, app: _App) -> None:
         around = file.parent(conf)
@@ -237,7 +278,8 @@ class MakeApp(PythonRule):
                 self._take(file, {name: assign.value}, app)
                 self._remove(file, assign, app)
                 return
-        raise Unclear("settings are arguments of Config; here they are read or changed later")
+        if reading_of(file, conf) is None:
+            raise Unclear("settings are arguments of Config; here they are changed later")
 
     def _discover(self, file: PythonFile, node: cst.Attribute, app: _App) -> None:
         call = file.parent(node)
@@ -267,8 +309,7 @@ class MakeApp(PythonRule):
         line = file.parent(statement) if statement is not None else None
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
             raise Unclear("settings are arguments of Config; here they stand in a line with more")
-        block = file.parent(line)
-        if not isinstance(block, cst.Module):
+        if file.parent(line) is not app.block:
             raise Unclear("settings are arguments of Config; here they depend on a condition")
         if line.trailing_whitespace.comment is not None:
             raise Unclear("settings are arguments of Config; a comment stands behind one")

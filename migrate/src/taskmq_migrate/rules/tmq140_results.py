@@ -8,12 +8,12 @@ import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts
 from taskmq_migrate.model import Example, NewImport, Page, Safety, Site, Target
+from taskmq_migrate.native.handles import CLASSES, is_handle
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
 __all__ = ["RULE"]
 
-CLASSES = ("celery.result.AsyncResult",)
 # Methods of a result without arguments, and what asks the same of a Result.
 ASKED = {
     "successful": '.state == "SUCCEEDED"',
@@ -24,7 +24,6 @@ GONE = {
     "children": "a workflow's status lists its jobs",
     "parent": "a workflow's status lists its jobs",
     "collect": "a workflow's status lists its jobs",
-    "status": "states have other names: see docs/states.md",
     "result": "get() gives the value; info has the error",
     "traceback": "info has the error",
     "date_done": "info has finished_at",
@@ -77,7 +76,7 @@ class Results(PythonRule):
                 elif file.is_task(owner):
                     yield self._made(file, call, (file.whole(owner), ".app"))
         for node in file.nodes(cst.Attribute):
-            if self._is_result(file, node.value):
+            if is_handle(file, node.value):
                 yield from self._asked(file, node)
 
     def _made(
@@ -111,22 +110,6 @@ class Results(PythonRule):
             released=released,
             safety=Safety.UNSAFE if imports else None,
         )
-
-    def _is_result(self, file: PythonFile, node: cst.BaseExpression) -> bool:
-        value = node
-        if isinstance(node, cst.Name):
-            bound, _ = file.bound_to(node)
-            if bound is None:
-                return False
-            value = bound
-        if not isinstance(value, cst.Call):
-            return False
-        if file.is_submission(value) or file.is_(value.func, *CLASSES):
-            return True
-        if not isinstance(value.func, cst.Attribute):
-            return False
-        name, owner = value.func.attr.value, value.func.value
-        return name in {"AsyncResult", "result"} and (file.is_app(owner) or file.is_task(owner))
 
     def _asked(self, file: PythonFile, node: cst.Attribute) -> Iterator[Site]:
         name = node.attr.value

@@ -27,6 +27,8 @@ ELSEWHERE = (
     "celery.result.AsyncResult",
     "celery.schedules.",
     "celery.shared_task",
+    "celery.states",
+    "celery.states.",
     "celery.task",
     "celery.utils.gen_unique_id",
     "celery.utils.log.get_task_logger",
@@ -82,7 +84,6 @@ HINTS = (
     ("celery.worker", "taskmq.worker.Worker and WorkerHook"),
     ("celery.beat", "schedules are app.schedule(…), and any worker runs them"),
     ("celery.backends", "results are in the store"),
-    ("celery.states", "states have other names: taskmq.JobState"),
     ("celery.utils", "a helper of Celery's own: use the standard library"),
 )
 

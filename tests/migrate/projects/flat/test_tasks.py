@@ -17,5 +17,8 @@ def test_retries():
 def test_settings_by_their_present_names():
     assert app.conf.worker_concurrency == 3
     assert app.conf.result_expires == 60
+
+
+def test_settings_of_celery_alone():
     assert app.conf.task_routes == {"tasks.slow": {"queue": "slow"}}
     assert app.conf.task_eager_propagates is False

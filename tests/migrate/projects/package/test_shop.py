@@ -12,6 +12,9 @@ def test_tasks_of_the_package():
 
 def test_settings():
     assert celery_app.conf.task_default_queue == "live"
+    assert Base.__name__ == "Base"
+
+
+def test_settings_of_celery_alone():
     assert celery_app.conf.task_track_started is True
     assert celery_app.conf.worker_prefetch_multiplier == 1
-    assert Base.__name__ == "Base"
