@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from pathlib import Path
 
 COMMAND = ("-m", "mypy.stubtest", "celery", "--concise", "--ignore-missing-stub")
 
@@ -24,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--most", type=int, default=72, help="lines allowed (default: 72)")
     parser.add_argument("--lines", action="store_true", help="print every line")
     given = parser.parse_args(argv)
-    lines = differences(given.python)
+    lines = differences(str(Path(given.python).absolute()))
     if given.lines:
         print("\n".join(lines))
     for module, count in Counter(map(module_of, lines)).most_common(20):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kombu.utils.uuid import uuid
 
     from celery._state import current_app, current_task
-    from celery.app import shared_task
+    from celery.app import bugreport, shared_task
     from celery.app.base import Celery
     from celery.app.task import Task
     from celery.canvas import (
@@ -35,24 +35,41 @@ if TYPE_CHECKING:
     )
     from celery.versions import version_info_t
 
+    from . import execute, local, log, messaging, registry
+
+    SERIES: str
     VERSION: version_info_t
     VERSION_BANNER: str
     __version__: str
     version_info: version_info_t
 
 __all__ = (
+    "SERIES",
     "VERSION",
     "VERSION_BANNER",
     "Celery",
     "Signature",
     "Task",
+    "__author__",
+    "__contact__",
+    "__docformat__",
+    "__homepage__",
+    "__version__",
+    "_find_option_with_arg",
+    "bugreport",
     "chain",
     "chord",
     "chunks",
     "current_app",
     "current_task",
+    "execute",
     "group",
+    "local",
+    "log",
+    "maybe_patch_concurrency",
     "maybe_signature",
+    "messaging",
+    "registry",
     "shared_task",
     "signature",
     "subtask",
@@ -63,10 +80,16 @@ __all__ = (
     "xstarmap",
 )
 
+__author__ = "taskmq contributors"
+__contact__ = ""  # no address is published, and no page
+__homepage__ = ""
+__docformat__ = "markdown"
+
 _WHERE = {
     "Celery": "celery.app.base",
     "Signature": "celery.canvas",
     "Task": "celery.app.task",
+    "bugreport": "celery.app",
     "chain": "celery.canvas",
     "chord": "celery.canvas",
     "chunks": "celery.canvas",
@@ -78,7 +101,7 @@ _WHERE = {
     "signature": "celery.canvas",
     "subtask": "celery.canvas",
     "uuid": "kombu.utils.uuid",
-    **dict.fromkeys(("VERSION", "VERSION_BANNER", "version_info_t"), "celery.versions"),
+    **dict.fromkeys(("SERIES", "VERSION", "VERSION_BANNER", "version_info_t"), "celery.versions"),
     **dict.fromkeys(("__version__", "version_info"), "celery.versions"),
     "xmap": "celery.canvas",
     "xstarmap": "celery.canvas",
@@ -113,7 +136,6 @@ _MODULES = frozenset(
         "worker",
     }
 )
-_NOT_YET = frozenset({"bugreport"})
 
 
 def __getattr__(name: str) -> Any:
@@ -123,8 +145,6 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"celery.{name}")
-    if name in _NOT_YET:
-        raise AttributeError(f"celery.{name} is not part of this version yet")
     raise AttributeError(f"module 'celery' has no attribute {name!r}")
 
 

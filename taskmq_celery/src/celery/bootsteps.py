@@ -212,7 +212,7 @@ class Blueprint:
     name: Any = None
     state: int | None = None
     started: int = 0
-    default_steps: Any = ()
+    default_steps: ClassVar[set[Any]] = set()
     state_to_name: ClassVar[dict[int | None, str]] = {
         None: "initializing",
         0: "initializing",

@@ -7,6 +7,6 @@ from typing import Any
 from celery._state import current_app
 from celery.local import Proxy
 
-__all__ = ("send_task",)
+__all__ = ["send_task"]
 
 send_task: Any = Proxy(lambda: current_app.send_task)

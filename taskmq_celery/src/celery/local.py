@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import GenericAlias
 from typing import Any
 
@@ -164,8 +165,9 @@ def _reflect(function: Callable[[Any, Any], Any]) -> Callable[[Proxy, Any], Any]
     return method
 
 
-def _context_exit(current: Any, *exc_info: Any) -> Any:
-    return type(current).__exit__(current, *exc_info)
+def _exit_context(self: Proxy, *exc_info: Any, **kwargs: Any) -> Any:
+    current = self._get_current_object()
+    return type(current).__exit__(current, *exc_info, **kwargs)
 
 
 # Operators look methods up on the type: each has to be there by name.
@@ -180,16 +182,18 @@ _OTHERS = (
     *("contains", "getitem", "setitem", "delitem"),
 )
 _FORWARDED: dict[str, Callable[..., Any]] = {
+    "__coerce__": lambda current, other: current.__coerce__(other),  # Python 2 had these three
     "__complex__": complex,
     "__divmod__": divmod,
     "__enter__": lambda current: type(current).__enter__(current),
-    "__exit__": _context_exit,
     "__float__": float,
     "__hash__": hash,
+    "__hex__": hex,
     "__int__": int,
     "__iter__": iter,
     "__len__": len,
     "__next__": next,
+    "__oct__": oct,
     "__reversed__": reversed,
     "__round__": round,
     "__str__": str,
@@ -198,11 +202,12 @@ for _name in (*_BINARY, *_IN_PLACE, *_OTHERS):
     _FORWARDED[f"__{_name}__"] = getattr(operator, f"__{_name}__")
 
 _ALONE = (
-    *("abs", "complex", "enter", "float", "index", "int", "invert", "iter", "len", "neg", "pos"),
-    "str",
+    *("abs", "complex", "enter", "float", "hex", "index", "int", "invert", "iter", "len", "neg"),
+    *("oct", "pos", "str"),
 )
 for _name, _function in _FORWARDED.items():
     setattr(Proxy, _name, _forward(_function))
+Proxy.__exit__ = _exit_context  # type: ignore[attr-defined]  # as the others, from outside
 for _name in _ALONE:
     setattr(Proxy, f"__{_name}__", _forward_alone(_FORWARDED[f"__{_name}__"]))
 for _name in _BINARY:
@@ -245,9 +250,13 @@ class PromiseProxy(Proxy):
     def __maybe_evaluate__(self) -> Any:
         return self._get_current_object()
 
-    def __evaluate__(self) -> Any:
+    def __evaluate__(self, _clean: Iterable[str] = (_LOCAL, _ARGS, _KWARGS)) -> Any:
+        """Make the object; what it was made from, the attributes ``_clean``, is let go."""
         thing = Proxy._get_current_object(self)
         object.__setattr__(self, _THING, thing)
+        for name in _clean:
+            with suppress(AttributeError):
+                object.__delattr__(self, name)
         try:
             pending = object.__getattribute__(self, _PENDING)
         except AttributeError:

@@ -7,7 +7,7 @@ from typing import Any
 from celery._state import current_app
 from celery.local import Proxy
 
-__all__ = ("TaskConsumer", "establish_connection", "get_consumer_set")
+__all__ = ["TaskConsumer", "establish_connection", "get_consumer_set"]
 
 TaskConsumer: Any = Proxy(lambda: current_app.amqp.TaskConsumer)
 establish_connection: Any = Proxy(lambda: current_app.connection)

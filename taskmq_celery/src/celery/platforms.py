@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import util as mputil
-from types import TracebackType
 from typing import Any
 
 from billiard.compat import close_open_fds as _billiard_close_open_fds
@@ -24,7 +23,6 @@ from kombu.utils.compat import maybe_fileno
 from celery.exceptions import SecurityError, SecurityWarning
 
 __all__ = (
-    "EX_CANTCREAT",
     "EX_FAILURE",
     "EX_OK",
     "EX_UNAVAILABLE",
@@ -36,7 +34,6 @@ __all__ = (
     "IS_macOS",
     "LockFailed",
     "Pidfile",
-    "check_privileges",
     "close_open_fds",
     "create_pidlock",
     "detached",
@@ -51,7 +48,6 @@ __all__ = (
     "parse_uid",
     "pyimplementation",
     "set_mp_process_title",
-    "set_pdeathsig",
     "set_process_title",
     "setgid",
     "setgroups",
@@ -494,6 +490,10 @@ def fd_by_path(paths: Iterable[str]) -> list[int]:
     return found
 
 
+DAEMON_WORKDIR = "/"
+"""Where a process in the background is, unless it is told."""
+
+
 class DaemonContext:
     """Goes on in the background, in a session of its own: what is inside the ``with``.
 
@@ -513,7 +513,7 @@ class DaemonContext:
         after_forkers: bool = True,
         **kwargs: Any,
     ) -> None:
-        self.workdir = workdir or "/"
+        self.workdir = workdir or DAEMON_WORKDIR
         self.umask = (
             int(umask, 8 if umask.startswith("0") else 10) if isinstance(umask, str) else umask
         )
@@ -548,12 +548,7 @@ class DaemonContext:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _detach(self) -> None:

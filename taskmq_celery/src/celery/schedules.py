@@ -31,16 +31,7 @@ from celery.utils.time import (
 if TYPE_CHECKING:
     from celery.app.base import Celery
 
-__all__ = (
-    "BaseSchedule",
-    "ParseException",
-    "crontab",
-    "crontab_parser",
-    "maybe_schedule",
-    "schedstate",
-    "schedule",
-    "solar",
-)
+__all__ = ("ParseException", "crontab", "crontab_parser", "maybe_schedule", "schedule", "solar")
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS_IN_MONTH = dict(

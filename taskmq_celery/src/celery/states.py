@@ -9,17 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-__all__ = [
-    "ALL_STATES",
+__all__ = (
     "EXCEPTION_STATES",
     "FAILURE",
     "IGNORED",
     "PENDING",
-    "PRECEDENCE",
     "PROPAGATE_STATES",
     "READY_STATES",
     "RECEIVED",
-    "REJECTED",
     "RETRY",
     "REVOKED",
     "STARTED",
@@ -27,7 +24,7 @@ __all__ = [
     "UNREADY_STATES",
     "precedence",
     "state",
-]
+)
 
 PENDING = "PENDING"  # waits, or is unknown: the two look the same
 RECEIVED = "RECEIVED"

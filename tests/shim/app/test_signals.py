@@ -80,7 +80,7 @@ def test_an_error_of_a_receiver_is_logged_and_given_back(
     signal.connect(bad)
     signal.connect(good)
     with caplog.at_level(logging.ERROR, "celery.utils.dispatch.signal"):
-        (_, error), (_, value) = signal.send()
+        (_, error), (_, value) = signal.send(None)
     assert isinstance(error, KeyError)
     assert value == 1
     assert "Signal handler <function" in caplog.text
@@ -93,13 +93,13 @@ def test_receivers_do_not_live_longer_for_it_unless_asked(signal: Signal) -> Non
 
     shop = Shop()
     signal.connect(shop.sold)
-    assert [value for _, value in signal.send()] == ["sold"]
+    assert [value for _, value in signal.send(None)] == ["sold"]
     del shop
     gc.collect()
-    assert signal.send() == []
+    assert signal.send(None) == []
     signal.connect(Shop().sold, weak=False)
     gc.collect()
-    assert [value for _, value in signal.send()] == ["sold"]
+    assert [value for _, value in signal.send(None)] == ["sold"]
 
 
 def test_disconnecting(signal: Signal) -> None:
@@ -129,7 +129,7 @@ def test_a_receiver_can_be_called_until_it_succeeds(
             raise OSError("busy")
         return "done"
 
-    assert [value for _, value in signal.send()] == ["done"]
+    assert [value for _, value in signal.send(None)] == ["done"]
     assert len(calls) == 3
 
 

@@ -12,6 +12,7 @@ from celery.local import Proxy
 from .base import Celery
 
 __all__ = (
+    "AppPickler",
     "Celery",
     "app_or_default",
     "bugreport",
@@ -24,6 +25,59 @@ __all__ = (
 )
 
 default_app: Any = Proxy(lambda: _state.default_app)
+
+
+class AppPickler:
+    """Makes an app again from what it was pickled as (`Celery.Pickler`), for subclasses that
+    pickle more of it."""
+
+    def __call__(self, cls: type[Celery], *args: Any) -> Celery:
+        kwargs = self.build_kwargs(*args)
+        app = self.construct(cls, **kwargs)
+        self.prepare(app, **kwargs)
+        return app
+
+    def prepare(self, app: Celery, **kwargs: Any) -> None:
+        """Called with the new app: what was set on the configuration of the old one is set."""
+        app.conf.update(kwargs["changes"])
+
+    def build_kwargs(self, *args: Any) -> dict[str, Any]:
+        """`Celery.__reduce_args__`, as arguments of `construct`."""
+        return self.build_standard_kwargs(*args)
+
+    def build_standard_kwargs(
+        self,
+        main: str | None,
+        changes: dict[str, Any] | None,
+        loader: Any,
+        backend: Any,
+        amqp: Any,
+        events: Any,
+        log: Any,
+        control: Any,
+        accept_magic_kwargs: bool,
+        config_source: Any = None,
+        config_source_silent: bool = False,
+    ) -> dict[str, Any]:
+        """These, by the names of the arguments of `Celery`. ``accept_magic_kwargs`` is nothing
+        any more."""
+        return {
+            "main": main,
+            "changes": changes or {},
+            "loader": loader,
+            "backend": backend,
+            "amqp": amqp,
+            "events": events,
+            "log": log,
+            "control": control,
+            "set_as_current": False,
+            "config_source": config_source,
+            "config_source_silent": config_source_silent,
+        }
+
+    def construct(self, cls: type[Celery], **kwargs: Any) -> Celery:
+        """The new app. It is not made the current one."""
+        return cls(**kwargs)
 
 
 def push_current_task(obj: Any) -> None:

@@ -24,7 +24,8 @@ from celery.utils.time import maybe_iso8601
 
 from . import routes
 from .publishing import publish
-from .republishing import _callback_publish_retry, retry_publish
+from .republishing import _callback_publish_retry as _callback_publish_retry
+from .republishing import retry_publish
 from .sending import send_task_message
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 
     from .base import Celery
 
-__all__ = ("AMQP", "Queues", "_callback_publish_retry", "task_message")
+__all__ = (
+    "AMQP",
+    "Queues",
+    "task_message",
+)
 
 INT_MIN = -2147483648
 
@@ -45,7 +50,7 @@ class task_message(NamedTuple):  # noqa: N801  # Celery's name
     headers: dict[str, Any]
     properties: dict[str, Any]
     body: Any
-    sent_event: Any = None
+    sent_event: Any
 
 
 class Queues(dict[str, Any]):

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from .base import Celery
 
-__all__ = ("BACKEND_ALIASES", "backend_for", "by_name", "by_url")
+__all__ = (
+    "by_name",
+    "by_url",
+)
 
 UNKNOWN_BACKEND = "Unknown result backend: {0!r}.  Did you spell that correctly? ({1!r})"
 

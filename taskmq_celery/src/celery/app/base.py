@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID, uuid5
 
 from kombu.clocks import LamportClock
@@ -74,13 +74,15 @@ class Celery(Configured, Connected, Subscriptable):
     events_cls: Any = "celery.app.events:Events"
     loader_cls: Any = None
     log_cls = "celery.app.log:Logging"
-    registry_cls: Any = TaskRegistry
+    registry_cls: Any = "celery.app.registry:TaskRegistry"
     task_cls: Any = "celery.app.task:Task"
+    Pickler: Any = "celery.app:AppPickler"
+    """What makes it again from ``__reduce_v1__``."""
 
     use_fast_trace_task = False
     """Whether `Request.execute_using_pool` takes the app of the process, not of the message."""
 
-    builtin_fixups: frozenset[str] = frozenset({DJANGO_FIXUP})
+    builtin_fixups: ClassVar[set[str]] = {DJANGO_FIXUP}
 
     def __init__(  # Celery's signature
         self,
@@ -136,13 +138,8 @@ class Celery(Configured, Connected, Subscriptable):
         self._backends = threading.local()
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
-        self.conf = Settings(
-            {**(changes or {}), **written},
-            self._load_config,
-            namespace,
-            self._config_loaded,
-            self._config_changed,
-        )
+        self._written = {**(changes or {}), **written}
+        self._namespace = namespace
         self.conf.update(kwargs)
 
         self.on_configure = Signal(name="app.on_configure")
@@ -154,6 +151,17 @@ class Celery(Configured, Connected, Subscriptable):
             self.set_current()
         self.on_init()
         _register_app(self)
+
+    @cached_property
+    def conf(self) -> Settings:  # type: ignore[override]  # a part of the app only names it
+        """The configuration, whose source is read when a setting is first needed."""
+        return Settings.reading(
+            self._load_config,
+            self._written,
+            namespace=self._namespace,
+            loaded=self._config_loaded,
+            changed=self._config_changed,
+        )
 
     def _install_fixups(self) -> list[Any]:
         if self.fixups == {DJANGO_FIXUP} and not os.environ.get("DJANGO_SETTINGS_MODULE"):
@@ -212,9 +220,42 @@ class Celery(Configured, Connected, Subscriptable):
         return f"<{type(self).__name__} {appstr(self)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_app_v2, (type(self), self.__reduce_keys__())
+
+    def __reduce_v1__(self) -> tuple[Any, ...]:
+        """How it was pickled before Celery 3.1: `Pickler` makes it again."""
+        return _unpickle_app, (type(self), self.Pickler, *self.__reduce_args__())
+
+    def __reduce_keys__(self) -> dict[str, Any]:
+        """What a pickled app is made from: arguments of the class. Subclasses add their own."""
         changes = self.conf.changes
         del changes[DEPRECATED]
-        return _unpickle_app, (type(self), self.main, changes)
+        return {
+            "main": self.main,
+            "changes": changes,
+            "loader": self.loader_cls,
+            "backend": self.backend_cls,
+            "amqp": self.amqp_cls,
+            "events": self.events_cls,
+            "log": self.log_cls,
+            "control": self.control_cls,
+            "fixups": self.fixups,
+            "config_source": self._config_source,
+            "config_source_silent": self._config_source_silent,
+            "task_cls": self.task_cls if self._custom_task_cls_used else None,
+            "namespace": self.namespace,
+        }
+
+    def __reduce_args__(self) -> tuple[Any, ...]:
+        """The arguments of `AppPickler.build_standard_kwargs`."""
+        keys = self.__reduce_keys__()
+        names = ("main", "changes", "loader", "backend", "amqp", "events", "log", "control")
+        return (
+            *(keys[name] for name in names),
+            False,
+            keys["config_source"],
+            keys["config_source_silent"],
+        )
 
     # -- command line ------------------------------------------------------------------------
 
@@ -294,6 +335,10 @@ class Celery(Configured, Connected, Subscriptable):
         name: str | None = None,
         base: Any = None,
         bind: bool = False,
+        pydantic: bool = False,
+        pydantic_strict: bool = False,
+        pydantic_context: Any = None,
+        pydantic_dump_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> tasks_module.Task:
         if not self.finalized and not self.autofinalize:
@@ -302,8 +347,11 @@ class Celery(Configured, Connected, Subscriptable):
         if name in self._tasks:
             return self._tasks[name]  # type: ignore[no-any-return]  # a registry holds tasks
         original = fun
-        if options.get("pydantic"):
-            fun = self._validating(fun, name, bind, options)
+        if pydantic:
+            options["pydantic"] = True
+            make = symbol_by_name("celery.app.validation:pydantic_wrapper")
+            fun = make(self, fun, name, pydantic_strict, pydantic_context, pydantic_dump_kwargs)
+            fun.__models__.first_of_caller = int(bind)  # type: ignore[attr-defined]  # it has them
         base = base or self.Task
         kind = type(
             fun.__name__,
@@ -317,7 +365,7 @@ class Celery(Configured, Connected, Subscriptable):
                 "__module__": fun.__module__,
                 "__annotations__": getattr(fun, "__annotations__", {}),
                 "__wrapped__": fun if bind else staticmethod(fun),
-                "__header__": Header(original, bound=bind),
+                "__header__": self.type_checker(original, bound=bind),
                 **options,
             },
         )
@@ -328,22 +376,6 @@ class Celery(Configured, Connected, Subscriptable):
         kind.bind(self)  # type: ignore[attr-defined]  # a class method of Task
         add_autoretry_behaviour(task, **options)
         return task
-
-    def _validating(
-        self, fun: Callable[..., Any], name: str, bind: bool, options: dict[str, Any]
-    ) -> Callable[..., Any]:
-        make = symbol_by_name("celery.app.validation:pydantic_wrapper")
-        wrapped: Any = make(
-            self,
-            fun,
-            name,
-            options.get("pydantic_strict"),
-            options.get("pydantic_context"),
-            options.get("pydantic_dump_kwargs"),
-        )
-        wrapped.__models__.first_of_caller = int(bind)
-        made: Callable[..., Any] = wrapped
-        return made
 
     def register_task(self, task: Any, **options: Any) -> Any:
         """Register a class-based task: an instance, or the class. Gives the task back."""
@@ -638,6 +670,11 @@ class Celery(Configured, Connected, Subscriptable):
 
     # -- classes of this app -----------------------------------------------------------------
 
+    def type_checker(self, fun: Callable[..., Any], bound: bool = False) -> Any:
+        """What a task has as ``__header__``: it is called with the arguments of a call, and raises
+        ``TypeError`` if the function does not take them. For subclasses."""
+        return Header(fun, bound=bound)
+
     def subclass_with_self(
         self,
         Class: Any,  # noqa: N803  # Celery's name
@@ -673,5 +710,10 @@ def _shared_with(
     return share
 
 
-def _unpickle_app(cls: type[Celery], main: str | None, changes: dict[str, Any]) -> Celery:
-    return cls(main, changes=changes, set_as_current=False)
+def _unpickle_app(cls: type[Celery], pickler: Any, *args: Any) -> Celery:
+    made: Celery = symbol_by_name(pickler)()(cls, *args)
+    return made
+
+
+def _unpickle_app_v2(cls: type[Celery], kwargs: dict[str, Any]) -> Celery:
+    return cls(**{**kwargs, "set_as_current": False})

@@ -92,10 +92,15 @@ class Configured:
         source = None
         if self._config_source is not None:
             self.loader.config_from_object(self._config_source, silent=self._config_source_silent)
-            source = self.loader.conf
-        elif not self._config_source_silent:
-            source = self.loader.conf
-        return Source(source, self.namespace) if source else None
+        elif self._config_source_silent:
+            return None
+        source = self.loader.conf
+        return Source(self.prepare_config(source), self.namespace) if source else None
+
+    def prepare_config(self, c: Any) -> Any:
+        """Called with the configuration source, a mapping, before anything is read from it; what
+        it gives is read. For subclasses."""
+        return c
 
     def _config_loaded(self) -> None:
         self.configured = True

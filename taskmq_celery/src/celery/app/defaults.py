@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
-from celery.utils.serialization import strtobool
+from celery.utils.serialization import strtobool as strtobool
 from taskmq_celery.settings import LOG_FORMAT, NEW_NAMES, SETTINGS, TASK_LOG_FORMAT
 
-__all__ = (
-    "DEFAULTS",
-    "DEFAULT_TASK_LOG_FMT",
-    "NAMESPACES",
-    "SETTING_KEYS",
-    "Option",
-    "find",
-    "flatten",
-    "strtobool",
-)
+__all__ = ("NAMESPACES", "Option", "find", "flatten")
 
 DEFAULT_POOL = "prefork"
 DEFAULT_ACCEPT_CONTENT = ("json",)
@@ -38,14 +29,20 @@ TYPES: dict[str, Any] = {
 
 
 class Option:
-    """One setting: ``type`` is the name of its kind, ``old`` its former names."""
+    """One setting: ``type`` is the name of its kind, ``old`` its former names, ``alt`` the
+    setting to use instead, ``deprecate_by`` and ``remove_by`` versions."""
 
     typemap = TYPES
+    alt: Any = None
+    deprecate_by: str | None = None
+    remove_by: str | None = None
+    old: ClassVar[set[str]] = set()
+    type = "str"
 
-    def __init__(self, default: Any = None, *, type: str = "str", old: set[str] | None = None):
+    def __init__(self, default: Any = None, *args: Any, **kwargs: Any):
         self.default = default
-        self.type = type
-        self.old = old or set()
+        for name, value in (*zip(("type",), args, strict=False), *kwargs.items()):
+            setattr(self, name, value)
 
     def to_python(self, value: Any) -> Any:
         """A value given as text, as what the setting wants."""
@@ -63,17 +60,12 @@ class searchresult(NamedTuple):  # noqa: N801  # Celery's name
     type: Option
 
 
-SETTING_KEYS = frozenset(SETTINGS)
-
-
-def flatten() -> Iterator[tuple[str, Option]]:
-    """Every setting with its option."""
-    for name, setting in SETTINGS.items():
-        yield name, Option(setting.default, type=setting.kind, old={setting.old_name.lower()})
-
-
+SETTING_KEYS = set(SETTINGS)
 DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
-OPTIONS = dict(flatten())
+OPTIONS = {
+    name: Option(setting.default, type=setting.kind, old={setting.old_name.lower()})
+    for name, setting in SETTINGS.items()
+}
 _TO_OLD_KEY = {name: setting.old_name for name, setting in SETTINGS.items()}
 _TO_NEW_KEY = dict(NEW_NAMES)
 _OLD_DEFAULTS = {setting.old_name: setting.default for setting in SETTINGS.values()}
@@ -93,6 +85,27 @@ def _by_section() -> dict[str, Any]:
 
 NAMESPACES: dict[str, Any] = _by_section()
 """Options by section and name: ``NAMESPACES["worker"]["pool"]``."""
+
+
+def _named(section: str, key: str, option: Any) -> Iterable[tuple[str, Any]]:
+    return [(f"{section}{key}", option)]
+
+
+def flatten(
+    d: Mapping[str, Any],
+    root: str = "",
+    keyfilter: Callable[[str, str, Any], Iterable[Any]] = _named,
+) -> Iterator[Any]:
+    """Every option of sections such as `NAMESPACES`, with the name of its setting.
+
+    ``keyfilter`` gives what is said of an option instead, for the sections it is in, each with an
+    underscore behind it and ``root`` before them, its key and itself.
+    """
+    for key, option in d.items():
+        if isinstance(option, Mapping):
+            yield from flatten(option, f"{root}{key}_", keyfilter)
+        else:
+            yield from keyfilter(root, key, option)
 
 
 def find(name: str, namespace: str = "celery") -> searchresult:

@@ -16,13 +16,10 @@ __all__ = ("TaskRegistry",)
 
 
 class TaskRegistry(dict[str, Any]):
-    """``app.tasks``. ``on_register`` is told of every task that comes in."""
+    """``app.tasks``. `on_register` is told of every task that comes in."""
 
     NotRegistered = NotRegistered
-
-    def __init__(self, *args: Any, on_register: Callable[[Any], None] | None = None) -> None:
-        super().__init__(*args)
-        self.on_register = on_register
+    on_register: Callable[[Any], None] | None = None
 
     def __missing__(self, key: str) -> NoReturn:
         raise self.NotRegistered(key)

@@ -569,9 +569,15 @@ class Header:
         self.function = function
         self.bound = bound
 
-    def __get__(self, task: Any, owner: type) -> Callable[..., Any]:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._check()(*args, **kwargs)
+
+    def _check(self) -> Callable[..., Any]:
         has_self = self.bound or not inspect.isfunction(self.function)
-        check = head_from_fun(self.function, bound=has_self)
+        return head_from_fun(self.function, bound=has_self)
+
+    def __get__(self, task: Any, owner: type) -> Callable[..., Any]:
+        check = self._check()
         setattr(owner, "__header__", staticmethod(check))  # noqa: B010  # mangled otherwise
         return check
 

@@ -58,34 +58,18 @@ from celery.app.task import Task as BaseTask
 from celery.canvas import group
 from celery.exceptions import BackendGetMetaError, Ignore, InvalidTaskError, Reject, Retry
 from celery.result import AsyncResult
-from celery.states import FAILURE, IGNORED, REJECTED, RETRY, STARTED, SUCCESS
+from celery.states import EXCEPTION_STATES, FAILURE, IGNORED, REJECTED, RETRY, STARTED, SUCCESS
 from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.objects import mro_lookup
 from celery.utils.saferepr import saferepr
 
 __all__ = (
-    "LOG_FAILURE",
-    "LOG_IGNORED",
-    "LOG_INTERNAL_ERROR",
-    "LOG_REJECTED",
     "TraceInfo",
     "build_tracer",
-    "fast_trace_task",
-    "get_log_policy",
-    "group",
-    "log_policy_expected",
-    "log_policy_ignore",
-    "log_policy_internal",
-    "log_policy_reject",
-    "log_policy_t",
-    "log_policy_unexpected",
     "reset_worker_optimizations",
-    "safe_repr",
     "setup_worker_optimizations",
-    "successful_requests",
     "trace_task",
-    "trace_task_ret",
 )
 
 logger = get_logger(__name__)

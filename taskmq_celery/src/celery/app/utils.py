@@ -22,7 +22,14 @@ from taskmq_celery.settings import NEW_NAMES, SETTINGS, WITHOUT_DEFAULT
 from .defaults import find, searchresult
 from .redact import MASK, sanitize_url
 
-__all__ = ("Settings", "appstr", "bugreport", "filter_hidden_settings", "find_app", "sanitize_url")
+__all__ = (
+    "Settings",
+    "appstr",
+    "bugreport",
+    "filter_hidden_settings",
+    "find_app",
+    "sanitize_url",
+)
 
 logger = logging.getLogger(__name__)
 
@@ -90,33 +97,48 @@ class Source:
 class Settings(MutableMapping[str, Any]):
     """``app.conf``: settings as attributes and as items.
 
-    ``load`` gives the configuration source when the first setting is read; writing does not need
-    it. ``loaded`` is called then. ``revision`` is raised by every change made here, and
-    ``changed`` is called then with the name of the setting, or ``None`` if it may be any.
+    Made of what is set: mappings, the first of which goes first, and single settings by name.
+    ``deprecated_settings`` are those of which `maybe_warn_deprecated_settings` warns.
+    ``revision`` is raised by every change.
     """
 
     def __init__(
-        self,
-        changes: Mapping[str, Any] | None = None,
-        load: Callable[[], Source | None] = lambda: None,
-        namespace: str | None = None,
-        loaded: Callable[[], Any] = lambda: None,
-        changed: Callable[[str | None], Any] = lambda name: None,
+        self, *args: Any, deprecated_settings: set[str] | None = None, **kwargs: Any
     ) -> None:
         own = vars(self)
         own["_changes"] = {}
         own["_defaults"] = {}
         own["_extra_defaults"] = []
-        own["_load"] = load
-        own["_loaded"] = loaded
-        own["_changed"] = changed
+        own["_load"] = None
+        own["_loaded"] = own["_changed"] = lambda *told: None
         own["_source"] = None
         own["_loading"] = False
         own["_told"] = set()
-        own["namespace"] = namespace
+        own["deprecated_settings"] = set(deprecated_settings or ())
+        own["namespace"] = None
         own["revision"] = 0
-        for name, value in (changes or {}).items():
-            self[name] = value
+        for changes in (*reversed(args), kwargs):
+            for name, value in (changes or {}).items():
+                self[name] = value
+
+    @classmethod
+    def reading(
+        cls,
+        load: Callable[[], Source | None],
+        changes: Mapping[str, Any],
+        *,
+        namespace: str | None,
+        loaded: Callable[[], Any],
+        changed: Callable[[str | None], Any],
+    ) -> Settings:
+        """What was set, and a source that ``load`` gives when the first setting is read; writing
+        does not need it. ``loaded`` is called then, and ``changed`` after every change here, with
+        the name of the setting, or ``None`` if it may be any."""
+        made = cls()
+        own = vars(made)
+        own.update(_load=load, _loaded=loaded, _changed=changed, namespace=namespace)
+        made.update(changes)
+        return made
 
     # -- names -------------------------------------------------------------------------------
 
@@ -268,12 +290,17 @@ class Settings(MutableMapping[str, Any]):
         return str(self["task_default_routing_key"] or self["task_default_queue"])
 
     @property
+    def timezone(self) -> Any:
+        """The name of a time zone, or one; Django's ``TIME_ZONE`` where there is no other."""
+        return self.first("timezone", "TIME_ZONE")
+
+    @property
     def changes(self) -> dict[str, Any]:
         """What was set here, or given to ``Celery(...)``: a copy.
 
         It has ``deprecated_settings`` as well, which pytest-celery takes out.
         """
-        return {**self._changes, DEPRECATED: set()}
+        return {**self._changes, DEPRECATED: set(self.deprecated_settings)}
 
     # -- the source --------------------------------------------------------------------------
 

@@ -18,7 +18,10 @@ from typing import Any, ClassVar
 from celery.platforms import IS_WINDOWS, Pidfile, signal_name
 from celery.utils.nodenames import gethostname, node_format
 
-__all__ = ("Cluster", "MultiParser", "NamespacedOptionParser", "Node", "format_opt")
+__all__ = (
+    "Cluster",
+    "Node",
+)
 
 RUN_FOLDER = os.path.normpath("/var/run/celery")
 LOG_FOLDER = os.path.normpath("/var/log/celery")

@@ -48,21 +48,7 @@ from .keyvalue import KeyValueRecords
 from .records import logger as logger
 from .waiting import SyncBackendMixin
 
-__all__ = (
-    "COMPRESSED_PAYLOAD_MAGIC",
-    "Backend",
-    "BaseBackend",
-    "BaseDictBackend",
-    "BaseKeyValueStoreBackend",
-    "DisabledBackend",
-    "GroupResult",
-    "KeyValueStoreBackend",
-    "SyncBackendMixin",
-    "allow_join_result",
-    "compress_payload",
-    "decompress_payload",
-    "get_current_task",
-)
+__all__ = ("BaseBackend", "DisabledBackend", "KeyValueStoreBackend")
 
 MESSAGE_BUFFER_MAX = 8192
 

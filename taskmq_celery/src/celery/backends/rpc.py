@@ -46,6 +46,16 @@ class RPCBackend(NativeBackend):
         """The name of this program's queue, where there is one."""
         return str(self.app.thread_oid)
 
+    def get_task_meta(self, task_id: str, backlog_limit: int = 1000) -> dict[str, Any]:
+        """What is stored of a task. ``backlog_limit`` is accepted: nothing for others is read."""
+        return super().get_task_meta(task_id)
+
+    poll = get_task_meta
+
+    def reload_group_result(self, task_id: str) -> Any:
+        """The record of a group, asked for once more."""
+        return super().reload_group_result(task_id)
+
     def destination_for(self, task_id: str, request: Any) -> tuple[str, str]:
         """Where whoever called the task waits for its result: routing key and correlation id."""
         request = request or self.app.current_task.request

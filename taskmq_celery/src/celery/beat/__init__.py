@@ -30,8 +30,6 @@ from .scheduler import DEFAULT_MAX_INTERVAL, Scheduler, reraise  # noqa: E402
 from .service import Service  # noqa: E402
 
 __all__ = (
-    "DEFAULT_MAX_INTERVAL",
-    "BeatLazyFunc",
     "BeatPidbox",
     "EmbeddedService",
     "PersistentScheduler",
@@ -39,11 +37,4 @@ __all__ = (
     "Scheduler",
     "SchedulingError",
     "Service",
-    "_Process",
-    "_Threaded",
-    "_evaluate_entry_args",
-    "_evaluate_entry_kwargs",
-    "beat_nodename",
-    "event_t",
-    "reraise",
 )

@@ -14,7 +14,7 @@ from celery.bin.types import JSON_OBJECT
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 
-__all__ = ["amqp"]
+__all__ = ("amqp",)
 
 
 class AMQPContext:

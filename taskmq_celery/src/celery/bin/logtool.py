@@ -11,7 +11,7 @@ import click
 
 from celery.bin.base import CeleryCommand, handle_preload_options
 
-__all__ = ["logtool"]
+__all__ = ("logtool",)
 
 HEAD = re.compile(r"^\[[^\]]*: (?P<level>[A-Z]+)/[^\]]*\] (?P<message>.*)")
 TASK = re.compile(

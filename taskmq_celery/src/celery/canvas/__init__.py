@@ -19,28 +19,13 @@ from .signatures import Signature, maybe_signature, signature, task_name_from
 from .stamping import GroupStampingVisitor, StampingVisitor, _merge_dictionaries
 
 __all__ = (
-    "GroupStampingVisitor",
     "Signature",
-    "StampingVisitor",
-    "_basemap",
-    "_chain",
-    "_chord",
-    "_clear_chord_option",
-    "_fold_chain",
-    "_maybe_group",
-    "_merge_chain_step",
-    "_merge_dictionaries",
-    "_strip_chord_header_links",
     "chain",
     "chord",
     "chunks",
     "group",
     "maybe_signature",
-    "maybe_subtask",
-    "maybe_unroll_group",
     "signature",
-    "subtask",
-    "task_name_from",
     "xmap",
     "xstarmap",
 )

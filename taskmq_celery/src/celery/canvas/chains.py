@@ -74,8 +74,8 @@ class _chain(Signature):  # noqa: N801  # Celery's name
 
     # -- applying ----------------------------------------------------------------------------
 
-    def apply_async(
-        self, args: Any = None, kwargs: Any = None, route_name: str | None = None, **options: Any
+    def apply_async(  # type: ignore[override]  # route_name is one of the options
+        self, args: Any = None, kwargs: Any = None, **options: Any
     ) -> Any:
         """Start the chain; gives the result of its last task, with those before as parents.
 
@@ -87,8 +87,6 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             return self.freeze(options.get("task_id"))
         if self.app.conf.task_always_eager:
             return self.apply(args, kwargs, **options)
-        if route_name is not None:
-            options["route_name"] = route_name
         return self.run(args, kwargs, **options)
 
     def run(  # Celery's signature
@@ -211,7 +209,8 @@ class _chain(Signature):  # noqa: N801  # Celery's name
         """Copies of the tasks; what is linked to the chain is linked to them."""
         return with_links([each.clone() for each in self.tasks], self["options"])
 
-    def clone(self, args: Any = None, kwargs: Any = None, app: Any = None, **opts: Any) -> Any:
+    def clone(self, args: Any = None, kwargs: Any = None, **opts: Any) -> Any:
+        app = opts.pop("app", None)
         _, _, options = self._merge(None, None, opts)
         made = type(self).from_dict(
             {

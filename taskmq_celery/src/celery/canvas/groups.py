@@ -195,7 +195,8 @@ class group(Signature):  # noqa: N801  # Celery's name
         """The only task, or itself if there are others."""
         return maybe_unroll_group(self)
 
-    def clone(self, args: Any = None, kwargs: Any = None, app: Any = None, **opts: Any) -> Any:
+    def clone(self, args: Any = None, kwargs: Any = None, **opts: Any) -> Any:
+        app = opts.pop("app", None)
         _, _, options = self._merge(None, None, opts)
         tasks = self.tasks
         if is_concrete(tasks):
@@ -424,6 +425,7 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         kwargs: Any = None,
         propagate: bool = True,
         body: Any = None,
+        *,
         task_id: str | None = None,
         **options: Any,
     ) -> Any:
@@ -475,7 +477,8 @@ class _chord(Signature):  # noqa: N801  # Celery's name
 
     # -- its tasks ---------------------------------------------------------------------------
 
-    def clone(self, args: Any = None, kwargs: Any = None, app: Any = None, **opts: Any) -> Any:
+    def clone(self, args: Any = None, kwargs: Any = None, **opts: Any) -> Any:
+        app = opts.pop("app", None)
         _, _, options = self._merge(None, None, opts)
         tasks = self.tasks
         if isinstance(tasks, group):

@@ -232,8 +232,10 @@ class Signature(dict[str, Any]):
 
     # -- changing ----------------------------------------------------------------------------
 
-    def clone(self, args: Any = None, kwargs: Any = None, app: Any = None, **opts: Any) -> Any:
-        """A copy, with further arguments and options. What its keywords hold is not copied."""
+    def clone(self, args: Any = None, kwargs: Any = None, **opts: Any) -> Any:
+        """A copy, with further arguments and options; ``app`` is its app. What its keywords hold is
+        not copied."""
+        app = opts.pop("app", None)
         if args or kwargs or opts:
             args, kwargs, options = self._merge(args, kwargs, opts)
         else:

@@ -13,7 +13,7 @@ from celery import signals
 
 from .base import BasePool
 
-__all__ = ("TaskPool", "end_child", "process_destructor", "process_initializer")
+__all__ = ("TaskPool", "process_destructor", "process_initializer")
 
 
 class TaskPool(BasePool):

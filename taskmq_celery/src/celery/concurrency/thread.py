@@ -9,7 +9,7 @@ from typing import Any
 
 from .base import BasePool, apply_target
 
-__all__ = ("ApplyResult", "TaskPool")
+__all__ = ("TaskPool",)
 
 
 class ApplyResult:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from celery import Celery
     from celery.worker import WorkController
 
-NO_WORKER = bool(os.environ.get("NO_WORKER"))
+NO_WORKER = os.environ.get("NO_WORKER")
 """For debugging: run the tests against a worker that was started elsewhere."""
 
 

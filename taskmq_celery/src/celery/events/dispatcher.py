@@ -6,7 +6,7 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from kombu.messaging import Producer
 
@@ -38,7 +38,7 @@ class EventDispatcher:
     sent.
     """
 
-    DISABLED_TRANSPORTS = frozenset({"sql"})
+    DISABLED_TRANSPORTS: ClassVar[set[str]] = {"sql"}
 
     app: Any = None
     on_enabled: set[Callable[[], Any]]

@@ -223,15 +223,19 @@ class Task(_Compared):
         timestamp: float | None = None,
         local_received: float | None = None,
         fields: Mapping[str, Any] | None = None,
+        precedence: Callable[[str], int] = states.precedence,
+        setattr: Callable[..., None] = setattr,
+        task_event_to_state: Callable[[str], str | None] = TASK_EVENT_TO_STATE.get,
+        RETRY: str = states.RETRY,  # noqa: N803  # Celery's name
     ) -> None:
         """Take in an event: ``type_`` is what comes after ``task-``, times are epoch seconds."""
-        known: Any = TASK_EVENT_TO_STATE.get(type_)
+        known: Any = task_event_to_state(type_)
         state: str = known or type_.upper()
         news = dict(fields or {})
         if known is not None:
             setattr(self, type_, timestamp)
-        late = states.precedence(state) > states.precedence(self.state)
-        if late and states.RETRY not in (state, self.state):
+        late = precedence(state) > precedence(self.state)
+        if late and RETRY not in (state, self.state):
             rule = self.merge_rules.get(state)
             if rule is not None:
                 news = {name: value for name, value in news.items() if name in rule}

@@ -18,7 +18,7 @@ from celery.utils.imports import find_module, import_from_cwd, related_module, s
 if TYPE_CHECKING:
     from celery.app.base import Celery
 
-__all__ = ("BaseLoader", "autodiscover_tasks", "find_related_module")
+__all__ = ("BaseLoader",)
 
 unconfigured = object()
 """In place of a configuration source that has not been read."""

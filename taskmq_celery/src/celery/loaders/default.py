@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from celery.exceptions import NotConfigured
+from celery.utils.collections import DictAttribute
 
 from .base import BaseLoader
 
@@ -17,6 +18,10 @@ DEFAULT_CONFIG_MODULE = "celeryconfig"
 
 class Loader(BaseLoader):
     """Reads the module that ``CELERY_CONFIG_MODULE`` names, else ``celeryconfig``."""
+
+    def setup_settings(self, settingsdict: dict[str, Any]) -> Any:
+        """The settings of a mapping, as attributes too."""
+        return DictAttribute(settingsdict)
 
     def read_configuration(self, fail_silently: Any = True) -> Any:
         name = os.environ.get("CELERY_CONFIG_MODULE")
@@ -32,6 +37,6 @@ class Loader(BaseLoader):
                 ),
                 stacklevel=2,
             )
-            return {}
+            return self.setup_settings({})
         self.configured = True
         return source

@@ -18,9 +18,6 @@ __all__ = (
     "GroupResult",
     "ResultBase",
     "ResultSet",
-    "allow_join_result",
-    "assert_will_not_block",
-    "denied_join_result",
     "result_from_tuple",
 )
 

@@ -16,7 +16,7 @@ from kombu.utils.imports import symbol_by_name
 import celery
 from celery.exceptions import ImproperlyConfigured
 
-__all__ = ("disable_untrusted_serializers", "setup_security")
+__all__ = ("setup_security",)
 
 CRYPTOGRAPHY_NOT_INSTALLED = (
     "Signed messages need the package cryptography: pip install 'celery[auth]'"

@@ -12,7 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import padding
 
 from celery.exceptions import SecurityError
 
-__all__ = ("get_digest_algorithm", "reraise_errors", "signature_padding")
+__all__ = (
+    "get_digest_algorithm",
+    "reraise_errors",
+)
 
 
 def get_digest_algorithm(digest: str = "sha256") -> Any:

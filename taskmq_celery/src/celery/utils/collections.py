@@ -142,6 +142,11 @@ class ChainMap(MutableMapping[Any, Any]):
             _observers=[],
         )
 
+    @classmethod
+    def fromkeys(cls, iterable: Iterable[Any], *args: Any) -> ChainMap:
+        """One layer with these keys, and the same value for all of them, ``None`` if not given."""
+        return cls(dict.fromkeys(iterable, *args))
+
     def add_defaults(self, d: Any) -> None:
         """Add a layer right behind the changes."""
         layer = force_mapping(d)

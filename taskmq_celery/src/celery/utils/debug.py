@@ -20,7 +20,6 @@ from celery.utils.text import WhateverIO
 __all__ = (
     "blockdetection",
     "cry",
-    "hfloat",
     "humanbytes",
     "mem_rss",
     "memdump",

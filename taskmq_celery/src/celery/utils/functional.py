@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from numbers import Real
@@ -23,19 +22,15 @@ from kombu.utils.functional import (
 from .sequences import regen
 
 __all__ = (
-    "DummyContext",
     "LRUCache",
     "chunks",
     "dictfilter",
     "first",
     "firstmethod",
     "fun_accepts_kwargs",
-    "fun_takes_argument",
     "head_from_fun",
     "is_list",
-    "is_numeric_value",
     "lazy",
-    "lookahead",
     "mattrgetter",
     "maybe",
     "maybe_evaluate",
@@ -44,10 +39,7 @@ __all__ = (
     "mlazy",
     "noop",
     "padlist",
-    "pass1",
     "regen",
-    "seq_concat_item",
-    "seq_concat_seq",
     "uniq",
 )
 
@@ -55,11 +47,25 @@ T = TypeVar("T")
 STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
-class DummyContext(AbstractContextManager["DummyContext"]):
+class DummyContext:
     """A context that does nothing, and lets every error through."""
+
+    def __enter__(self) -> DummyContext:
+        return self
 
     def __exit__(self, *exc_info: object) -> None:
         return None
+
+
+def evaluate_promises(it: Iterable[Any]) -> Iterator[Any]:
+    """Every item, and in place of a `lazy` one its value."""
+    return map(maybe_evaluate, it)
+
+
+def arity_greater(fun: Callable[..., Any], n: int) -> bool:
+    """Whether a function takes more than so many arguments by place."""
+    spec = inspect.getfullargspec(fun)
+    return spec.varargs is not None or len(spec.args) > n
 
 
 class mlazy(lazy):  # noqa: N801  # Celery's name

@@ -25,8 +25,6 @@ __all__ = (
     "gen_task_name",
     "import_from_cwd",
     "instantiate",
-    "load_extension_class_names",
-    "load_extension_classes",
     "module_file",
     "qualname",
     "reload_from_cwd",

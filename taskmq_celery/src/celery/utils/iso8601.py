@@ -10,11 +10,12 @@ from .deprecated import warn
 
 __all__ = ("parse_iso8601",)
 
-DATE = re.compile(
+ISO8601_REGEX = re.compile(
     r"(?P<year>\d{4})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?)"
     r"(?:.(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?"
     r"(?P<zone>Z|[-+]\d\d:?\d\d)?)?)?)?"
 )
+TIMEZONE_REGEX = re.compile(r"(?P<sign>[-+])(?P<hours>\d\d):?(?P<minutes>\d\d)")
 
 
 def parse_iso8601(datestring: str) -> datetime:
@@ -29,7 +30,7 @@ def parse_iso8601(datestring: str) -> datetime:
         "datetime.datetime.fromisoformat or dateutil.parser.isoparse",
         stacklevel=3,
     )
-    found = DATE.match(datestring)
+    found = ISO8601_REGEX.match(datestring)
     if found is None:
         raise ValueError(f"unable to parse date string {datestring!r}")
     parts: dict[str, Any] = found.groupdict()
@@ -49,8 +50,8 @@ def parse_iso8601(datestring: str) -> datetime:
 def _zone(text: str | None) -> timezone | None:
     if text is None:
         return None
-    if text == "Z":
-        return timezone.utc
-    digits = text[1:].replace(":", "")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(-offset if text[0] == "-" else offset)
+    found = TIMEZONE_REGEX.match(text)
+    if found is None:
+        return timezone.utc  # "Z"
+    offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"]))
+    return timezone(-offset if found["sign"] == "-" else offset)

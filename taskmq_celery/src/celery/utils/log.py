@@ -13,7 +13,7 @@ from typing import Any
 
 from .term import colored
 
-__all__ = [
+__all__ = (
     "LOG_LEVELS",
     "ColorFormatter",
     "LoggingProxy",
@@ -25,7 +25,7 @@ __all__ = [
     "mlevel",
     "reset_multiprocessing_logger",
     "set_in_sighandler",
-]
+)
 
 _NAMES = ("CRITICAL", "FATAL", "ERROR", "WARN", "WARNING", "INFO", "DEBUG", "NOTSET")
 LOG_LEVELS: dict[Any, Any] = {name: getattr(logging, name) for name in _NAMES}

@@ -11,7 +11,7 @@ from typing import Any
 
 from kombu.utils.imports import symbol_by_name
 
-__all__ = [
+__all__ = (
     "anon_nodename",
     "default_nodename",
     "gethostname",
@@ -20,7 +20,7 @@ __all__ = [
     "nodename",
     "nodesplit",
     "worker_direct",
-]
+)
 
 NODENAME_DEFAULT = "celery"
 NODENAME_SEP = "@"

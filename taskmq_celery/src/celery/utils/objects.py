@@ -81,13 +81,14 @@ class getitem_property:  # noqa: N801  # Celery's name
         self.path = path.split(".") if path else None
         self.__doc__ = doc
 
-    def _holder(self, obj: Any) -> Any:
+    def _path(self, obj: Any) -> Any:
+        """The mapping that has the item."""
         for name in self.path or ():
             obj = obj[name]
         return obj
 
     def __get__(self, obj: Any, type: type | None = None) -> Any:
-        return self if obj is None else self._holder(obj).get(self.key)
+        return self if obj is None else self._path(obj).get(self.key)
 
     def __set__(self, obj: Any, value: Any) -> None:
-        self._holder(obj)[self.key] = value
+        self._path(obj)[self.key] = value

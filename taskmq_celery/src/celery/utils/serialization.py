@@ -21,18 +21,12 @@ from uuid import UUID
 from kombu.utils.encoding import bytes_to_str, safe_repr, str_to_bytes
 
 __all__ = (
-    "STRTOBOOL_DEFAULT_TABLE",
     "UnpickleableExceptionWrapper",
-    "b64decode",
-    "b64encode",
     "create_exception_cls",
-    "ensure_serializable",
     "find_pickleable_exception",
     "get_pickleable_etype",
     "get_pickleable_exception",
     "get_pickled_exception",
-    "jsonify",
-    "raise_with_context",
     "strtobool",
     "subclass_exception",
 )

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["colored", "fg", "imgcat", "supports_images"]
+__all__ = ("colored",)
 
 BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE = range(8)
 RESET = "\033[0m"
@@ -49,10 +49,10 @@ class colored:  # noqa: N801  # the name under which Celery's users know it
     >>> str(c.red("late ", c.blue("but there")))
     """
 
-    def __init__(self, *s: Any, enabled: bool = True, op: str = "", **kwargs: Any) -> None:
+    def __init__(self, *s: Any, **kwargs: Any) -> None:
         self.s = s
-        self.enabled = enabled if kwargs.get("enabled") is None else kwargs["enabled"]
-        self.op = op
+        self.enabled: bool = kwargs.get("enabled", True)
+        self.op: str = kwargs.get("op", "")
         self.names = {
             "black": self.black,
             "red": self.red,

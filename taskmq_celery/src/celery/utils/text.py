@@ -11,7 +11,6 @@ from textwrap import fill
 from typing import Any
 
 __all__ = (
-    "WhateverIO",
     "abbr",
     "abbrtask",
     "dedent",
@@ -21,11 +20,8 @@ __all__ = (
     "fill_paragraphs",
     "indent",
     "join",
-    "match_case",
     "pluralize",
     "pretty",
-    "remove_repeating",
-    "remove_repeating_from_task",
     "simple_format",
     "str_to_list",
     "truncate",
@@ -79,24 +75,30 @@ def pluralize(n: float, text: str, suffix: str = "s") -> str:
     return text + suffix if n != 1 else text
 
 
-def simple_format(s: str, keys: Mapping[str, Any], escape: str = "%") -> str:
+RE_FORMAT = re.compile(r"%([%\w])")
+
+
+def simple_format(
+    s: str,
+    keys: Mapping[str, Any],
+    pattern: re.Pattern[str] = RE_FORMAT,
+    expand: str = r"\1",
+) -> str:
     """Replace ``%x`` by the value of ``x`` (a function is called), and ``%%`` by ``%``.
 
-    Raises ``ValueError`` for a letter that is not in ``keys``.
+    ``pattern`` is what is replaced, ``expand`` what of it is the name. Raises ``ValueError`` for a
+    name that is not in ``keys``.
     """
-    known = {escape: escape, **keys}
-    parts: list[str] = []
-    rest = iter(s)
-    for character in rest:
-        if character != escape:
-            parts.append(character)
-            continue
-        name = next(rest, "")
+    known = {"%": "%", **keys}
+
+    def value_of(found: re.Match[str]) -> str:
+        name = found.expand(expand)
         if name not in known:
-            raise ValueError(f"Unknown format {escape}{name} in string {s!r}.")
+            raise ValueError(f"Unknown format {found[0]} in string {s!r}.")
         value = known[name]
-        parts.append(str(value() if callable(value) else value))
-    return "".join(parts)
+        return str(value() if callable(value) else value)
+
+    return pattern.sub(value_of, s)
 
 
 def dedent_initial(s: str, n: int = 4) -> str:
@@ -104,9 +106,9 @@ def dedent_initial(s: str, n: int = 4) -> str:
     return s[n:] if s[:n] == " " * n else s
 
 
-def dedent(s: str, sep: str = "\r?\n") -> str:
+def dedent(s: str, sep: str = "\n") -> str:
     """Every line without four spaces at its beginning."""
-    return "\n".join(dedent_initial(line) for line in re.split(sep, s))
+    return sep.join(dedent_initial(line) for line in s.splitlines())
 
 
 def fill_paragraphs(s: str, width: int, sep: str = "\n") -> str:

@@ -23,7 +23,6 @@ __all__ = (
     "bound_open_broker_sockets",
     "default_socket_timeout",
     "get_ident",
-    "release_local",
 )
 
 get_ident = threading.get_ident

@@ -14,6 +14,8 @@ from dateutil.relativedelta import relativedelta
 from dateutil.tz import resolve_imaginary
 
 __all__ = (
+    "LocalTimezone",
+    "add_seconds_to_datetime",
     "adjust_timestamp",
     "delta_resolution",
     "ffwd",
@@ -27,6 +29,7 @@ __all__ = (
     "maybe_timedelta",
     "rate",
     "remaining",
+    "subtract_datetimes",
     "timezone",
     "to_utc",
     "utcoffset",

@@ -32,46 +32,7 @@ from . import state as worker_state
 from .request import Request
 from .strategy import request_of
 
-__all__ = (
-    "Panel",
-    "active",
-    "active_queues",
-    "add_consumer",
-    "autoscale",
-    "cancel_consumer",
-    "clock",
-    "conf",
-    "control_command",
-    "controller_info_t",
-    "disable_events",
-    "election",
-    "enable_events",
-    "heartbeat",
-    "hello",
-    "inspect_command",
-    "memdump",
-    "memsample",
-    "nok",
-    "objgraph",
-    "ok",
-    "ping",
-    "pool_grow",
-    "pool_restart",
-    "pool_shrink",
-    "query_task",
-    "rate_limit",
-    "registered",
-    "report",
-    "reserved",
-    "revoke",
-    "revoke_by_stamped_headers",
-    "revoked",
-    "scheduled",
-    "shutdown",
-    "stats",
-    "terminate",
-    "time_limit",
-)
+__all__ = ("Panel",)
 
 logger = get_logger(__name__)
 

@@ -42,7 +42,7 @@ from taskmq_celery.message import stamp_values
 from . import state
 from .pooled import PooledRequest
 
-__all__ = ("Request", "create_request_cls")
+__all__ = ("Request",)
 
 logger = get_logger(__name__)
 debug, info, warn, error = logger.debug, logger.info, logger.warning, logger.error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from celery.bootsteps import Blueprint
 from celery.platforms import EX_FAILURE
@@ -21,23 +21,23 @@ class WorkerBlueprint(Blueprint):
     """What a worker consists of."""
 
     name = "Worker"
-    default_steps = (
+    default_steps: ClassVar[set[Any]] = {
         *(
             f"celery.worker.components:{name}"
             for name in ("Timer", "Hub", "Pool", "Beat", "StateDB", "Consumer")
         ),
         "celery.worker.autoscale:WorkerComponent",
-    )
+    }
 
 
 class ConsumerBlueprint(Blueprint):
     """What its receiving side consists of."""
 
     name = "Consumer"
-    default_steps = tuple(
+    default_steps: ClassVar[set[Any]] = {
         f"celery.worker.consumer:{name}"
         for name in ("Connection", "Mingle", "Events", "Gossip", "Heart", "Control", "Tasks")
-    )
+    }
 
 
 class WorkerSteps:

@@ -42,7 +42,7 @@ from sqlalchemy.orm.exc import StaleDataError
 from .models import Task, TaskExtended, TaskSet
 from .session import ADDED_LATER, SessionManager
 
-__all__ = ("DatabaseBackend", "retry", "session_cleanup")
+__all__ = ("DatabaseBackend",)
 
 logger = get_logger(__name__)
 
@@ -108,9 +108,9 @@ class DatabaseBackend(BaseBackend):
         dburi: str | None = None,
         engine_options: Any = None,
         url: str | None = None,
-        engine_callback: Any = None,
         **kwargs: Any,
     ) -> None:
+        engine_callback = kwargs.pop("engine_callback", None)
         super().__init__(expires_type=maybe_timedelta, url=url, **kwargs)
         conf = self.app.conf
         if self.extended_result:

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 from celery.utils.log import get_logger
 from celery.utils.time import get_exponential_backoff_interval
 
-__all__ = ("ResultModelBase", "SessionManager")
+__all__ = ("SessionManager",)
 
 logger = get_logger(__name__)
 

@@ -16,7 +16,7 @@ from kombu.utils.functional import retry_over_time
 from celery import states
 from celery.exceptions import TimeoutError
 from celery.utils.text import truncate
-from celery.utils.time import humanize_seconds
+from celery.utils.time import humanize_seconds as _humanize_seconds
 
 if TYPE_CHECKING:
     from celery.result import AsyncResult
@@ -27,7 +27,7 @@ OSTimeout = builtins.TimeoutError  # of sockets; not the one that results raise
 
 E_STILL_WAITING = "Still waiting for {0}.  Trying again {when}: {exc!r}"
 
-in_seconds: Callable[..., str] = partial(humanize_seconds, microseconds=True, prefix="in ")
+humanize_seconds: Callable[..., str] = partial(_humanize_seconds, microseconds=True)
 
 
 class Sentinel(Exception):
@@ -91,7 +91,9 @@ class ManagerMixin:
         def on_error(exc: BaseException, intervals: Any, retries: int) -> Any:
             interval = next(intervals)
             if emit_warning:
-                self.warn(E_STILL_WAITING.format(desc, when=in_seconds(interval), exc=exc))
+                self.warn(
+                    E_STILL_WAITING.format(desc, when=humanize_seconds(interval, "in "), exc=exc)
+                )
             if errback is not None:
                 errback(exc, interval, retries)
             return interval

@@ -103,7 +103,7 @@ class Signal:
         """Whether a send with this sender would reach anybody."""
         return bool(self.receivers) and bool(self._live_receivers(sender))
 
-    def send(self, sender: Any = None, **named: Any) -> list[tuple[Receiver, Any]]:
+    def send(self, sender: Any, **named: Any) -> list[tuple[Receiver, Any]]:
         """Call every receiver that listens to ``sender``, in the order of connection.
 
         Returns pairs of receiver and what it returned; or the exception it raised, which is
@@ -123,7 +123,7 @@ class Signal:
             responses.append((receiver, response))
         return responses
 
-    def send_robust(self, sender: Any = None, **named: Any) -> list[tuple[Receiver, Any]]:
+    def send_robust(self, sender: Any, **named: Any) -> list[tuple[Receiver, Any]]:
         """The same as `send`, which never raises."""
         return self.send(sender, **named)
 

@@ -6,7 +6,7 @@ from .agent import Agent
 from .connection import Connection
 from .consumer import Consumer
 from .control import Control
-from .delayed_delivery import DelayedDelivery
+from .delayed_delivery import DelayedDelivery as DelayedDelivery
 from .events import Events
 from .gossip import Gossip
 from .heart import Heart
@@ -18,7 +18,6 @@ __all__ = (
     "Connection",
     "Consumer",
     "Control",
-    "DelayedDelivery",
     "Events",
     "Gossip",
     "Heart",
