@@ -124,20 +124,49 @@ def statement_of(file: PythonFile, call: cst.Call) -> cst.BaseSmallStatement:
         (each for each in file.ancestors(call) if isinstance(each, cst.BaseSmallStatement)), None
     )
     line = file.parent(statement) if statement is not None else None
+    value = _value(statement)
     if (
-        not isinstance(statement, cst.Expr | cst.Assign | cst.AnnAssign | cst.Return | cst.Raise)
+        statement is None
+        or value is None
         or not isinstance(line, cst.SimpleStatementLine)
         or len(line.body) > 1
     ):
         raise Unclear(LARGER)
-    value = statement.exc if isinstance(statement, cst.Raise) else statement.value
     if _first(value, call) is not call:
         raise Unclear(LARGER)
     return statement
 
 
+def _value(statement: cst.BaseSmallStatement | None) -> cst.BaseExpression | None:
+    """What such a statement evaluates first of all."""
+    if isinstance(statement, cst.Raise):
+        return statement.exc
+    if isinstance(statement, cst.Assert):
+        return statement.test
+    if isinstance(statement, cst.AnnAssign | cst.Assign | cst.Expr | cst.Return):
+        return statement.value
+    return None
+
+
 def _first(node: cst.BaseExpression | None, wanted: cst.Call) -> cst.BaseExpression | None:
-    """What is evaluated first in ``wanted(…).get(…).attribute``."""
-    while node is not wanted and isinstance(node, cst.Attribute | cst.Call):
-        node = node.value if isinstance(node, cst.Attribute) else node.func
+    """What of an expression is evaluated first, as in ``wanted(…).get(…).attribute == 3``: names
+    and literals aside, which do nothing."""
+    while node is not wanted:
+        if isinstance(node, cst.Attribute | cst.Subscript):
+            node = node.value
+        elif isinstance(node, cst.Call):
+            node = node.args[0].value if node.args and _is_still(node.func) else node.func
+        elif isinstance(node, cst.Comparison):
+            node = node.comparisons[0].comparator if _is_still(node.left) else node.left
+        elif isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        else:
+            break
     return node
+
+
+def _is_still(node: cst.BaseExpression) -> bool:
+    """Whether evaluating an expression does nothing."""
+    if isinstance(node, cst.List | cst.Tuple | cst.Set):
+        return all(_is_still(each.value) for each in node.elements)
+    return isinstance(node, cst.Name | cst.SimpleString | cst.Integer | cst.Float)

@@ -16,6 +16,8 @@ from taskmq_migrate.rule import PythonRule
 
 __all__ = ["RULE"]
 
+MAP = "Workflow.map runs a task for each of some values, as a job each"
+MANY = frozenset({"chunks", "map", "starmap"})
 TASKS = (
     "from celery import shared_task\n\n\n@shared_task\ndef fetch(url): ...\n\n\n"
     "@shared_task\ndef store(pages, where): ...\n\n\n@shared_task\ndef tell(): ...\n"
@@ -84,6 +86,9 @@ class Canvas(PythonRule):
     )
 
     def sites(self, file: PythonFile) -> Iterator[Site]:
+        for method in file.nodes(cst.Attribute):
+            if method.attr.value in MANY and file.is_task(method.value):
+                yield file.mark_at(method, f"{method.attr.value}: {MAP}")
         found: list[cst.BaseExpression] = [*file.nodes(cst.Call)]
         found += file.nodes(cst.BinaryOperation)
         sites: list[Site] = []

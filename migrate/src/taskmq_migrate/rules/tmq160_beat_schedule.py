@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.arguments import Part, comma_separated, dict_items, is_literal
+from taskmq_migrate.arguments import Part, comma_separated, is_literal
 from taskmq_migrate.model import Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.names import literal_text
+from taskmq_migrate.native.entries import Fields, changed_later, entries_of
 from taskmq_migrate.native.schedules import arguments_of, options_of, rule_of, zone_of
 from taskmq_migrate.native.settings import is_loaded
-from taskmq_migrate.native.signatures import references_to
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
@@ -98,14 +98,15 @@ class BeatSchedule(PythonRule):
 
     def _site(self, file: PythonFile, assign: cst.Assign, target: cst.BaseExpression) -> Site:
         loaded = isinstance(target, cst.Name) and is_loaded(file)
-        entries = dict_items(assign.value)
+        entries = entries_of(assign.value)
         if entries is None:
             return file.mark_at(
                 assign,
                 "the entries are not written out here: pass schedules to app.schedule(...)",
             )
         conf = target.value if isinstance(target, cst.Attribute) else None
-        if loaded and isinstance(target, cst.Name) and len(references_to(file, target)) > 1:
+        changes = changed_later(file, target, entries)
+        if loaded and changes is None:
             return file.mark_at(
                 assign, "the entries are changed later: pass schedules to app.schedule(...)"
             )
@@ -124,8 +125,8 @@ class BeatSchedule(PythonRule):
         zone = _zone_beside(file) if loaded else zone_of(file)
         zoned = False
         try:
-            for name, entry in entries.items():
-                shown, wanted, gone, has_zone = self._entry(file, assign, name, entry, zone)
+            for name, fields in entries.items():
+                shown, wanted, gone, has_zone = self._entry(file, assign, name, fields, zone)
                 parts += ["    ", *shown, ",", file.newline]
                 imports += wanted
                 released += gone
@@ -139,6 +140,7 @@ class BeatSchedule(PythonRule):
             assign,
             "schedules of the app",
             file.replace(file.span(place), *parts, "]" if loaded else ")"),
+            *(changes or ()),
             imports=tuple(imports),
             released=tuple(released),
             safety=Safety.UNSAFE if loaded or (zoned and zone is None) else None,
@@ -149,10 +151,9 @@ class BeatSchedule(PythonRule):
         file: PythonFile,
         at: cst.CSTNode,
         name: str,
-        entry: cst.BaseExpression,
+        fields: Fields | None,
         zone: str | None,
     ) -> tuple[list[Part], tuple[NewImport, ...], tuple[cst.CSTNode, ...], bool]:
-        fields = dict_items(entry)
         if fields is None or not {"task", "schedule"} <= fields.keys():
             raise Unclear(f"{name!r} is not written out here")
         if not fields.keys() <= FIELDS:

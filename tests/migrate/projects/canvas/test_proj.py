@@ -1,5 +1,5 @@
 from proj.base import Counted
-from proj.tasks import add, app, calls, fail, sweep, total
+from proj.tasks import add, app, fail, sweep, total
 
 from celery import chain, chord, group
 
@@ -9,6 +9,9 @@ def test_canvas():
     assert (add.s(1, 1) | add.s(1)).apply().get() == 3
     assert group(add.s(n, n) for n in range(3))().get() == [0, 2, 4]
     assert chord([add.s(n, 1) for n in range(3)])(total.s()).get() == 6
+
+
+def test_chunks():
     assert list(add.chunks([(1, 2), (3, 4)], 1).group().apply().get()) == [[3], [7]]
 
 
@@ -20,10 +23,25 @@ def test_a_base_class_sees_every_end():
     assert isinstance(add, Counted)
 
 
-def test_signals_and_schedules():
-    calls.clear()
+def test_schedules():
     assert sweep.delay(4).get() == 4
-    assert calls == ["proj.tasks.sweep"]
     assert sorted(app.conf.beat_schedule) == ["sweep", "tick"]
-    assert app.conf.beat_schedule["tick"]["options"] == {"queue": "ticks"}
     assert str(app.timezone) == "Europe/Vienna"
+
+
+def test_fields_of_a_schedule():
+    assert app.conf.beat_schedule["tick"]["options"] == {"queue": "ticks"}
+
+
+def test_signals():
+    from celery import signals
+
+    calls = []
+
+    def before(task=None, **kwargs):
+        calls.append(task.name)
+
+    signals.task_prerun.connect(before)
+    sweep.delay(4)
+    signals.task_prerun.disconnect(before)
+    assert calls == ["proj.tasks.sweep"]

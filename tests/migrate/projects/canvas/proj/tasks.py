@@ -1,13 +1,7 @@
-from celery import Celery, signals
+from celery import Celery
 from proj.base import Counted
 
 app = Celery("proj", config_source="proj.config", task_cls=Counted)
-calls = []
-
-
-@signals.task_prerun.connect
-def before(task=None, **kwargs):
-    calls.append(task.name)
 
 
 @app.task
