@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import operator
 import os
+import signal
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from billiard.exceptions import WorkerLostError
+from tests.waiting import PATIENCE
 
 from celery import Celery, concurrency
-from celery.concurrency import solo, thread
+from celery.concurrency import prefork, solo, thread
 from celery.concurrency.base import BasePool, apply_target
 from celery.contrib.testing.mocks import TaskMessage
 from celery.contrib.testing.worker import start_worker
@@ -90,6 +95,60 @@ def test_the_threads_pool_calls_in_its_threads_until_it_is_stopped() -> None:
     pool.stop()
     with pytest.raises(RuntimeError, match="stopped"):
         pool.apply_async(threading.get_ident)
+
+
+def pid_and(number: int) -> tuple[int, int]:
+    if number < 0:
+        raise ValueError(number)
+    return os.getpid(), number
+
+
+def kill(pid: int | None = None) -> None:
+    os.kill(pid or os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture
+def processes() -> Iterator[prefork.TaskPool]:
+    app = Celery("t", broker="memory://", set_as_current=False)
+    pool = prefork.TaskPool(2, app=app, initargs=(app, "w1@box"))
+    pool.start()
+    pool.prepare_calls()
+    yield pool
+    pool.terminate()
+
+
+def test_the_prefork_pool_calls_in_processes(processes: prefork.TaskPool) -> None:
+    told: list[Any] = []
+    given = [
+        processes.apply_async(
+            pid_and, (number,), accept_callback=lambda pid, when: told.append(pid)
+        )
+        for number in range(4)
+    ]
+    answers = [each.get(timeout=PATIENCE) for each in given]
+    assert [number for _, number in answers] == [0, 1, 2, 3]
+    assert sorted(pid for pid, _ in answers) == sorted(told)
+    assert os.getpid() not in told
+    assert len(set(told)) <= 2
+    with pytest.raises(ValueError, match="-1"):
+        processes.apply_async(pid_and, (-1,)).get(timeout=PATIENCE)
+    with pytest.raises(RuntimeError, match="pickle"):
+        processes.apply_async(threading.Lock).get(timeout=PATIENCE)
+    processes.stop()
+    with pytest.raises(RuntimeError, match="stopped"):
+        processes.apply_async(pid_and, (1,))
+
+
+def test_a_process_that_is_lost_in_a_call_is_replaced(processes: prefork.TaskPool) -> None:
+    told: list[Any] = []
+    for how in (
+        processes.apply_async(kill, error_callback=told.append),
+        processes.apply_async(time.sleep, (PATIENCE,), accept_callback=lambda pid, _: kill(pid)),
+    ):
+        with pytest.raises(WorkerLostError, match="in the middle of a call"):
+            how.get(timeout=PATIENCE)
+    assert [each.type for each in told] == [WorkerLostError]
+    assert processes.apply_async(pid_and, (1,)).get(timeout=PATIENCE)[1] == 1
 
 
 def test_a_pool_without_a_worker_has_a_fixed_size() -> None:

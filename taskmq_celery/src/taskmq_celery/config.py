@@ -150,7 +150,7 @@ NOT_USED: Mapping[str, str] = {
     "worker_pool_putlocks": _POOL,
     "worker_pool_restarts": _POOL,
     "worker_pool_start_method": _POOL,
-    "worker_prefetch_multiplier": _PREFETCH,
+    "worker_prefetch_multiplier": f"{_PREFETCH}; it counts for what a `Task.Strategy` holds",
     "worker_proc_alive_timeout": _POOL,
     "worker_timer": _POOL,
     "worker_timer_precision": _POOL,

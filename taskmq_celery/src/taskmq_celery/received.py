@@ -64,6 +64,16 @@ class Received:
         return self.delivery.parked_at is None
 
     @property
+    def keeps_result(self) -> bool:
+        """Whether anybody wants what it returns."""
+        return self._envelope.store_result or self._envelope.feeds
+
+    @property
+    def codec(self) -> str:
+        """How its arguments are encoded, and its result is to be."""
+        return self._envelope.codec
+
+    @property
     def stamps(self) -> dict[str, set[Any]]:
         """The stamps that it was given, by name."""
         return stamps_of(self._envelope.headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from .engine import close_engine, engine_for
 from .inspection import Inspection
 from .received import Received
 from .results import tell_backend
+from .taken import TakenJob, TakenJobs
 
 __all__ = ["POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan", "WorkerReport"]
 
@@ -66,6 +67,8 @@ class WorkerPlan:
     pool: str = "threads"
     prefetch: int | None = None
     """Most jobs held at once; ``None`` lets the engine adapt."""
+    most_taken: int = 128
+    """Most jobs that the program may have at once of those that it sees to itself."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Further fields of the engine's `taskmq.Config`."""
 
@@ -92,6 +95,16 @@ class WorkerObserver(Protocol):
 
     def refuses(self, job: Received) -> bool:
         """Whether a job that has arrived does not start: it ends as revoked."""
+
+    @property
+    def takes(self) -> Collection[str]:
+        """Names of the tasks whose jobs the program sees to itself: they are not run."""
+
+    def on_taken(self, jobs: Sequence[TakenJob]) -> None:
+        """Jobs of these have arrived."""
+
+    def on_leaving(self, taken: int) -> None:
+        """It takes no more jobs; the program has so many. See `EngineWorker.give_back`."""
 
     def on_succeeded(self, ids: Sequence[str]) -> None:
         """These have returned, and the store has their results."""
@@ -146,11 +159,11 @@ class EngineWorker:
             **plan.settings,
         )
         self._celery_app = celery_app
-        self._worker = Worker(
-            self.engine,
-            queues=list(plan.queues),
-            name=plan.hostname,
-            hook=_Hook(celery_app, self.engine, observer),
+        self._taken = TakenJobs(celery_app, self.engine)
+        hook = _Hook(celery_app, self.engine, observer, self._taken)
+        hook.most_taken = plan.most_taken
+        self._worker = self._taken.worker = Worker(
+            self.engine, queues=list(plan.queues), name=plan.hostname, hook=hook
         )
 
     def run(self) -> WorkerReport:
@@ -179,6 +192,11 @@ class EngineWorker:
         """Start a task so often at most from now on. From any thread."""
         self._worker.limit(task, rate)
 
+    def give_back(self) -> None:
+        """Some worker is to have all jobs that the program has and has said nothing of. A stop
+        waits for what it says, or for this. From any thread."""
+        self._taken.give_all_back()
+
     def stop(self, within: float | None = None) -> None:
         """Finish what runs, give back the rest, and what still runs after ``within`` seconds.
         Safe in a signal handler."""
@@ -190,7 +208,10 @@ class EngineWorker:
 
 
 class _Hook(WorkerHook):
-    def __init__(self, celery_app: Any, engine: App, observer: WorkerObserver) -> None:
+    def __init__(
+        self, celery_app: Any, engine: App, observer: WorkerObserver, taken: TakenJobs
+    ) -> None:
+        self._taken = taken
         self._celery_app = celery_app
         self._engine = engine
         self._observer = observer
@@ -208,6 +229,19 @@ class _Hook(WorkerHook):
         if wants:
             observer.on_received(jobs)
         return [job.delivery for job in jobs if observer.refuses(job)] if refuses else []
+
+    def take(self, worker: Worker, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        names = self._observer.takes
+        if not names:
+            return []
+        unpack = self._received(worker.name)
+        found = [job for job in map(unpack, deliveries) if job and job.name in names]
+        if found:
+            self._observer.on_taken(self._taken.take(found))
+        return [job.delivery for job in found]
+
+    def on_leaving(self, worker: Worker) -> None:
+        self._observer.on_leaving(len(self._taken))
 
     def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
         self._observer.on_succeeded(

@@ -27,6 +27,9 @@ class WorkerHook:
     ...         print(f"{worker.name} ready.")
     """
 
+    most_taken: int = 128
+    """How many deliveries it may have at once (see `take`); while it has them, none is reserved."""
+
     def on_start(self, worker: Worker) -> None:
         """The configuration is accepted; nothing runs yet, and the store does not know of it."""
 
@@ -41,6 +44,19 @@ class WorkerHook:
         Those that it gives back do not start: their jobs end as revoked, and `on_dropped` tells of
         them. ``None`` lets all of them start.
         """
+
+    def take(self, worker: Worker, deliveries: Sequence[Delivery]) -> Collection[Delivery] | None:
+        """These have just been reserved, after `on_deliveries`.
+
+        Those that it gives back are its own from now on: the worker renews their leases, and they
+        take no slot. It says by `Worker.settle` what became of each, whenever that is, or has the
+        worker run it after all by `Worker.start`. What it still has when the worker ends is given
+        back, and runs elsewhere; it hears by `on_leaving` that the end comes.
+        """
+
+    def on_leaving(self, worker: Worker) -> None:
+        """The worker was asked to stop: it reserves nothing more, and waits for what runs and for
+        what was taken, as long as its ``shutdown_timeout`` allows."""
 
     def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
         """The store has just accepted these, of jobs that ran: how each attempt ended."""

@@ -18,6 +18,7 @@ from celery._state import _task_stack, get_current_app
 from celery.exceptions import MaxRetriesExceededError, Retry
 from celery.local import Subscriptable, class_property
 from celery.utils.functional import head_from_fun
+from celery.utils.imports import instantiate
 from celery.utils.threads import LocalStack
 
 from .annotations import resolve_all as resolve_all_annotations
@@ -554,6 +555,10 @@ class Task(Subscriptable):
     def __repr__(self) -> str:
         flags = ["v2 compatible"] if self.__v2_compat__ else None
         return _reprtask(self, SHOWN_BOUND if self.__bound__ else SHOWN_UNBOUND, flags)
+
+    def start_strategy(self, app: Any, consumer: Any, **kwargs: Any) -> Any:
+        """What ``Strategy`` gives: the function for the messages of this task."""
+        return instantiate(self.Strategy, self, app, consumer, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_task_v2, (self.name, type(self).__module__)

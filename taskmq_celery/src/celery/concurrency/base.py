@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -21,9 +23,42 @@ from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.utils.timer2 import Timer
 
-__all__ = ("BasePool", "apply_target")
+__all__ = ("BasePool", "accepting", "apply_target", "put_off")
 
 logger = get_logger("celery.pool")
+
+
+Waiting = list[tuple[Callable[[], Any], Callable[[str], Any]]]
+
+
+class _Accepting(threading.local):
+    """What waits in this thread for the end of the call that is being accepted."""
+
+    waiting: Waiting | None = None
+
+
+_accepting = _Accepting()
+
+
+def put_off(done: Callable[[], Any], lost: Callable[[str], Any]) -> bool:
+    """Where a pool is telling that it has accepted a call (`accepting`): have ``done`` called when
+    the call is over, or ``lost``, with the reason, if its process is lost before. False elsewhere.
+    """
+    if _accepting.waiting is None:
+        return False
+    _accepting.waiting.append((done, lost))
+    return True
+
+
+@contextmanager
+def accepting() -> Iterator[Waiting]:
+    """While ``accept_callback`` is called: what has come by `put_off`, which is its user's."""
+    waiting: Waiting = []
+    _accepting.waiting = waiting
+    try:
+        yield waiting
+    finally:
+        _accepting.waiting = None
 
 
 def apply_target(
@@ -45,13 +80,16 @@ def apply_target(
     by ``propagate``; what else is no ``Exception`` is given to ``callback``, as the
     ``ExceptionInfo`` of a `WorkerLostError`.
     """
-    if accept_callback:
-        accept_callback(pid or getpid(), monotonic())
+    with accepting() as waiting:
+        if accept_callback:
+            accept_callback(pid or getpid(), monotonic())
     try:
         returned = target(*args, **(kwargs or {}))
-    except propagate:
+    except (Exception, WorkerShutdown, WorkerTerminate) as error:
+        if isinstance(error, Exception):
+            _call_done(waiting)
         raise
-    except (Exception, WorkerShutdown, WorkerTerminate):
+    except propagate:
         raise
     except BaseException as error:
         try:
@@ -60,6 +98,12 @@ def apply_target(
             returned = ExceptionInfo()
     if callback:
         callback(returned)
+    _call_done(waiting)
+
+
+def _call_done(waiting: Waiting) -> None:
+    for done, _ in waiting:
+        done()
 
 
 class BasePool:
@@ -134,6 +178,9 @@ class BasePool:
 
     def on_apply(self, *args: Any, **kwargs: Any) -> Any:
         """Do a call, given as to `apply_target`. This one does nothing."""
+
+    def prepare_calls(self) -> None:
+        """Calls will come: do what is to be done for them before the worker has threads."""
 
     def on_soft_timeout(self, job: Any) -> None:
         """A call has run for longer than its soft limit."""

@@ -6,21 +6,83 @@ import contextlib
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
+from signal import SIGTERM
 from typing import Any
 
 from celery import signals
+from celery.platforms import EX_OK
 
 from .base import BasePool
+from .calls import CallProcesses
+from .thread import ApplyResult
 
 __all__ = ("TaskPool", "process_destructor", "process_initializer")
 
 
 class TaskPool(BasePool):
-    """Runs on the engine's processes pool: children are forked, and can be killed and replaced."""
+    """Runs on the engine's processes pool: children are forked, and can be killed and replaced.
+
+    A program's own calls are done in processes beside it, as many as its limit, which are there
+    once they are needed. Those calls have no limits of time.
+    """
 
     name = "prefork"
     engine_pool = "processes"
+    _calls: CallProcesses | None = None
+    _stopped = False
+
+    def on_apply(
+        self,
+        target: Callable[..., Any],
+        args: Any = None,
+        kwargs: Any = None,
+        callback: Callable[[Any], Any] | None = None,
+        accept_callback: Callable[[int, float], Any] | None = None,
+        error_callback: Callable[[Any], Any] | None = None,
+        **_: Any,
+    ) -> ApplyResult:
+        """Do a call in one of the processes. Raises ``RuntimeError`` once it is stopped."""
+        if self._stopped:
+            raise RuntimeError("the pool is stopped: it takes no more calls")
+        return ApplyResult(
+            self._prepared().submit(
+                target, args or (), kwargs, callback, accept_callback, error_callback
+            )
+        )
+
+    def prepare_calls(self) -> None:
+        """Fork what will make the processes."""
+        self._prepared()
+
+    def _prepared(self) -> CallProcesses:
+        if self._calls is None:
+            app, hostname = self.options.get("initargs") or (self.app, "")
+            self._calls = CallProcesses(
+                self.limit or 1,
+                begin=partial(process_initializer, app, hostname),
+                end=partial(end_child, EX_OK),
+            )
+        return self._calls
+
+    def terminate_job(self, pid: int, signal: Any = None) -> None:
+        """Send a signal (SIGTERM) to the process of a call."""
+        if self._calls is not None:
+            self._calls.terminate_job(pid, signal or SIGTERM)
+
+    def on_stop(self) -> None:
+        """Finish the calls."""
+        self._stopped = True
+        if self._calls is not None:
+            self._calls.stop()
+
+    def on_terminate(self) -> None:
+        """End the calls."""
+        self._stopped = True
+        if self._calls is not None:
+            self._calls.terminate()
 
 
 def process_initializer(app: Any, hostname: str) -> None:

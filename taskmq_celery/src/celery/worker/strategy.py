@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kombu.utils.imports import symbol_by_name
 
 from celery import signals
 from celery.app import trace
+from celery.exceptions import InvalidTaskError
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from taskmq_celery.message import stamp_values
@@ -19,9 +20,11 @@ from .request import Request
 
 __all__ = (
     "announce",
+    "default",
     "hybrid_to_proto2",
     "is_heard",
     "is_revoked",
+    "proto1_to_proto2",
     "remembers_revoked",
     "request_of",
 )
@@ -55,6 +58,7 @@ def hybrid_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str,
     """A message of protocol 1 as one of protocol 2.
 
     That is its body, its headers, that the body is decoded, and whether its instants are in UTC.
+    Raises `InvalidTaskError` for keyword arguments that are none.
     """
     headers = {
         **{name: body.get(name) for name in HEADERS},
@@ -63,9 +67,73 @@ def hybrid_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str,
         **{name: body.get(name) for name in REPRESENTATIONS},
         **(message.headers or {}),
     }
+    return _call_of(body), headers, True, body.get("utc", True)
+
+
+def proto1_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, bool]:
+    """The same, with all that the body says among the headers, which makes one of a worker's own
+    requests; the message's headers are one of them."""
+    args, kwargs, embed = _call_of(body)
+    headers = {
+        **body,
+        "argsrepr": saferepr(args),
+        "kwargsrepr": saferepr(kwargs),
+        "headers": message.headers,
+    }
+    if body.get("taskset"):
+        headers["group"] = body["taskset"]
+    return (args, kwargs, embed), headers, True, body.get("utc", True)
+
+
+def _call_of(body: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    args, kwargs = body.get("args", ()), body.get("kwargs", {})
+    if not isinstance(kwargs, Mapping):
+        raise InvalidTaskError("Task keyword arguments must be a mapping")
     embed = {name: body.get(name) for name in ("callbacks", "errbacks", "chord")}
-    call = body.get("args", ()), body.get("kwargs", {}), {**embed, "chain": None}
-    return call, headers, True, body.get("utc", True)
+    return args, kwargs, {**embed, "chain": None}
+
+
+def default(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., None]:
+    """What happens to every message of a task: it is told of, and run by the worker.
+
+    For classes whose ``Strategy`` does more than that, and then this. What it gives takes a
+    message, its ``body``, ``ack``, ``reject`` and ``callbacks``. A message that is none of this
+    worker's jobs runs in the pool of the consumer.
+    """
+
+    def handler(
+        message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **more: Any
+    ) -> None:
+        start = getattr(message, "start", None)
+        if start is not None:
+            announce(consumer, [message.job])
+            start()
+            return
+        payload, headers, decoded, utc = (
+            (message.body, message.headers, False, app.uses_utc_timezone())
+            if body is None and "args" not in message.payload
+            else hybrid_to_proto2(message, message.payload if body is None else body)
+        )
+        request = _request_class(task)(
+            message,
+            on_ack=ack,
+            on_reject=reject,
+            app=app,
+            hostname=consumer.hostname,
+            eventer=consumer.event_dispatcher,
+            task=task,
+            connection_errors=consumer.connection_errors,
+            body=payload,
+            headers=headers,
+            decoded=decoded,
+            utc=utc,
+        )
+        signals.task_received.send(sender=consumer, request=request)
+        for told in list(callbacks or ()):
+            told(request)
+        request.execute_using_pool(consumer.pool)
+
+    return handler
 
 
 def is_heard() -> bool:

@@ -8,8 +8,9 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from threading import Thread
 from typing import Any
 
 from celery import concurrency, signals
@@ -26,6 +27,7 @@ from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.rates import rate_of_task
 from taskmq_celery.received import Received
+from taskmq_celery.taken import TakenJob
 from taskmq_celery.worker import EngineWorker, WorkerPlan, WorkerReport
 
 from . import state, strategy
@@ -34,6 +36,7 @@ from .events import WorkerEvents
 from .pidbox import Pidbox
 from .sizing import sized
 from .steps import WorkerSteps
+from .strategies import Strategies
 
 __all__ = ("WorkController",)
 
@@ -41,6 +44,9 @@ logger = get_logger("celery.worker")
 
 FOREVER = 10 * 365 * 86_400.0
 """Celery's warm shutdown waits for as long as the tasks take."""
+
+UNLIMITED = 100_000
+"""Messages that strategies may have at once if that is not to be limited."""
 
 ASK_EVERY = 0.5
 """Seconds for which what waits in the store is taken to be what it was."""
@@ -85,7 +91,7 @@ class WorkController:
         self.options = kwargs
         self._engine: EngineWorker | None = None
         self._beat: Any = None
-        self._stopping = self._terminated = False
+        self._stopping = self._terminated = self._pool_stopped = False
         self._backlog, self._ask_again_at = 0, 0.0
         self._pidbox = Pidbox(self)
         self._when_ready: list[Callable[[], Any]] = []
@@ -174,6 +180,7 @@ class WorkController:
         self.pool = self._made_pool()
         self.events = WorkerEvents(self)
         self.consumer = Consumer(self)
+        self.strategies = Strategies(self.consumer)
         self._steps = WorkerSteps(self, self.consumer, self.options)
 
     def _made_pool(self) -> BasePool:
@@ -279,6 +286,9 @@ class WorkController:
         self.events.prepare()
         self.pool.start()
         try:
+            if self.strategies.wanted:
+                self.pool.prepare_calls()
+                self.strategies.update()
             self._steps.start()
             if not self._stopping:  # a signal may have come before the engine was there
                 self.on_worked(self._engine.run())
@@ -300,6 +310,9 @@ class WorkController:
 
     def _stop_pool(self) -> None:
         """What the program has given to it: the engine's own slots are empty by now."""
+        if self._pool_stopped and not self._terminated:
+            return
+        self._pool_stopped = True
         try:
             self.pool.close()
             if self._terminated:
@@ -308,6 +321,14 @@ class WorkController:
                 self.pool.stop()
         except Exception:
             logger.exception("The end of pool %s failed", type(self.pool).__name__)
+
+    def end_strategies(self) -> None:
+        """They get no more messages: what their calls to the pool have begun is finished, and the
+        rest goes back."""
+        self._stop_timer()  # by which they have calls begun
+        self._stop_pool()
+        if self._engine is not None:
+            self._engine.give_back()
 
     def resize(self, slots: int) -> None:
         """Run so many tasks more (or, below 0, less) at once. Raises ``ValueError``: why not."""
@@ -353,8 +374,19 @@ class WorkController:
             concurrency=slots,
             pool=self.pool_cls.engine_pool,
             prefetch=multiplier * slots if multiplier else None,
+            most_taken=self._most_taken(slots),
             settings={"shutdown_timeout": FOREVER, **self._children()},
         )
+
+    def _most_taken(self, slots: int) -> int:
+        """How many messages the strategies of tasks may have at once: as many as Celery's workers
+        hold, where somebody has said so."""
+        conf, multiplier = self.app.conf, self.prefetch_multiplier
+        if multiplier is None and conf.value_set_for("worker_prefetch_multiplier"):
+            multiplier = conf.worker_prefetch_multiplier
+        if multiplier is None:
+            return WorkerPlan.most_taken
+        return multiplier * slots or UNLIMITED
 
     def _children(self) -> dict[str, Any]:
         """What the engine's processes pool is told."""
@@ -510,7 +542,21 @@ class _Observer:
             events.dropped(task_id, reason)
 
     def on_received(self, jobs: Sequence[Received]) -> None:
+        theirs = self._controller.strategies.names
+        if theirs:
+            jobs = [job for job in jobs if job.name not in theirs]
         strategy.announce(self._controller.consumer, jobs)
+
+    @property
+    def takes(self) -> Collection[str]:
+        return self._controller.strategies.names
+
+    def on_taken(self, jobs: Sequence[TakenJob]) -> None:
+        self._controller.strategies.handle(jobs)
+
+    def on_leaving(self, taken: int) -> None:
+        if taken:
+            Thread(target=self._controller.end_strategies, name="strategies", daemon=True).start()
 
     def on_succeeded(self, ids: Sequence[str]) -> None:
         for each in ids:

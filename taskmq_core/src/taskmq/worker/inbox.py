@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from taskmq.executor import Outcome
 from taskmq.records import Dropped
-from taskmq.transport import Delivery, Release
+from taskmq.transport import Delivery, Release, Settlement
 
 from .recall import Recall
 
@@ -44,6 +44,8 @@ class Inbox:
         self._withdrawn: deque[Release] = deque()
         self._given_back: deque[Release] = deque()
         self._dropped: deque[Dropped] = deque()
+        self._settled: deque[Settlement] = deque()
+        self._started: deque[Delivery] = deque()
         self._changed = False
         # A SimpleQueue, because its put may be called by a signal handler that interrupts its get.
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -87,6 +89,16 @@ class Inbox:
         self._dropped.extend(dropped)
         self._bell.put(None)
 
+    def settle(self, settlements: Iterable[Settlement]) -> None:
+        """This became of what a hook has taken."""
+        self._settled.extend(settlements)
+        self._bell.put(None)
+
+    def start(self, deliveries: Iterable[Delivery]) -> None:
+        """A hook has taken these, and gives them back to run."""
+        self._started.extend(deliveries)
+        self._bell.put(None)
+
     # -- the loop ----------------------------------------------------------------------------
 
     def wait(self, timeout: float, enough: int = 1) -> bool:
@@ -127,6 +139,14 @@ class Inbox:
     def take_dropped(self) -> list[Dropped]:
         """What another thread found to be over."""
         return _drained(self._dropped)
+
+    def take_settled(self) -> list[Settlement]:
+        """What a hook has said of what it took."""
+        return _drained(self._settled)
+
+    def take_started(self) -> list[Delivery]:
+        """What a hook has given back to run."""
+        return _drained(self._started)
 
     def take_notice(self) -> bool:
         """Whether the store was said to have changed since the last call."""

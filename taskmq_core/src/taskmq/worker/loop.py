@@ -31,6 +31,7 @@ from .lookout import Lookout
 from .pace import REAL, Pace
 from .pulse import Place
 from .recall import Recall
+from .taken import Taken
 from .throttle import Throttle
 
 __all__ = ["Loop", "Parts"]
@@ -82,6 +83,8 @@ class Loop:
         worker: str,
         shutdown_timeout: float,
         on_deliveries: Callable[[Sequence[Delivery]], Collection[Delivery]] | None = None,
+        on_leaving: Callable[[], None] | None = None,
+        taken: Taken | None = None,
     ) -> None:
         self._app = app
         self._pool = parts.pool
@@ -96,6 +99,8 @@ class Loop:
         self._worker = worker
         self._shutdown_timeout = shutdown_timeout
         self._on_deliveries = on_deliveries
+        self._on_leaving = on_leaving
+        self._taken = Taken(parts.inbox) if taken is None else taken
 
         self.in_pool = 0
         """Submitted to the pool and not finished."""
@@ -152,6 +157,7 @@ class Loop:
         if self.in_pool:
             self._interrupt(self._pool.abort())
             self._collect()  # what ended just before
+        self._fetcher.unsent += map(cut_short, self._taken.drop_all())
         if self._fetcher.unsent and self._fetcher.exchange(None) is None:
             logger.warning(
                 "%d outcomes could not be stored; these jobs run again when their leases end",
@@ -166,6 +172,11 @@ class Loop:
             self._moved_at, self._stalled = self._monotonic(), False
             self._fetcher.unsent += [outcome.settlement for outcome in outcomes]
             self._credit.observe(len(outcomes), sum([outcome.runtime for outcome in outcomes]))
+        if self._taken:
+            self._fetcher.unsent += self._taken.settled()
+            started = self._taken.started()
+            if started:
+                self._submit(started)
         withdrawn, given_back = self._inbox.take_withdrawn(), self._inbox.take_given_back()
         if withdrawn or given_back:
             self._hear_of(withdrawn, given_back)
@@ -186,7 +197,7 @@ class Loop:
         return self._look and self._leave_at is None and self._room(self._stuck()) > 0
 
     def _room(self, stuck: int) -> int:
-        return max(0, self._credit.target(stuck) - self.in_pool)
+        return self._taken.room(max(0, self._credit.target(stuck) - self.in_pool))
 
     def _exchange(self) -> None:
         limit = None
@@ -212,6 +223,8 @@ class Loop:
         if self._due_at is not None:
             self._due_at = max(self._due_at, self._app.clock.now() + PAST_DUE)
         if deliveries:
+            deliveries = self._passed(deliveries)
+        if deliveries:
             self._submit(deliveries)
         waiting = answer.waiting_priority
         if waiting is not None and self._lowest < waiting and self._pool.unstarted():
@@ -230,13 +243,15 @@ class Loop:
             self._report_released(passed[limit:], BEHIND)
         return passed[:limit]
 
-    def _submit(self, deliveries: Sequence[Delivery]) -> None:
+    def _passed(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Those that no hook refuses or takes."""
         if self._on_deliveries:
             refused = self._on_deliveries(deliveries)
             if refused:
                 deliveries = self._without(refused, deliveries)
-                if not deliveries:
-                    return
+        return self._taken.sift(deliveries) if deliveries else deliveries
+
+    def _submit(self, deliveries: Sequence[Delivery]) -> None:
         self.in_pool += len(deliveries)
         self._moved_at = self._monotonic()
         last = deliveries[-1].priority
@@ -284,7 +299,7 @@ class Loop:
         self._inbox.wait(max(0.0, min(until) - self._monotonic()))
 
     def _is_finished(self, until_idle: bool) -> bool:
-        if self.in_pool or self._fetcher.unsent or len(self._inbox):
+        if self.in_pool or self._taken or self._fetcher.unsent or len(self._inbox):
             return self._leave_at is not None and self._monotonic() >= self._leave_at
         if self._leave_at is not None:
             return True
@@ -296,6 +311,8 @@ class Loop:
 
     def _begin_to_stop(self) -> None:
         """Reserve nothing more; what has not started goes back at once."""
+        if self._leave_at is None and self._on_leaving:
+            self._on_leaving()
         within, self._inbox.stop_within = self._inbox.stop_within, None
         if self._leave_at is None or within is not None:
             timeout = self._shutdown_timeout if within is None else within
@@ -342,6 +359,9 @@ class Loop:
 
     def _part_with(self, recalled: Sequence[tuple[Delivery, Recall]]) -> None:
         """What has started meanwhile is not among what the pool gives back."""
+        for delivery, reason in recalled:
+            if reason is Recall.LOST:
+                self._taken.drop(delivery)
         why = {id(delivery): reason for delivery, reason in recalled}
         held = self._pool.withdraw()
         self._pool.submit([delivery for delivery in held if id(delivery) not in why])

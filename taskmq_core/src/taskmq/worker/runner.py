@@ -18,7 +18,7 @@ from taskmq.events import WorkerStarted, WorkerStopped
 from taskmq.hooks import WorkerHook
 from taskmq.limits import Rate, check_rate, rate_of
 from taskmq.pools import RunningJob
-from taskmq.transport import Delivery
+from taskmq.transport import Delivery, Settlement
 
 from .health import Health
 from .inbox import Inbox
@@ -172,6 +172,16 @@ class Worker:
             check_rate("rate", rate)
         session.limit(task, None if rate is None else rate_of(rate))
 
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Say what became of deliveries that a hook has taken (`WorkerHook.take`). They are sent
+        to the store with the next exchange, which comes at once; of one whose lease got lost
+        nothing is sent. Returns at once; from any thread."""
+        self._inbox.settle(settlements)
+
+    def start(self, deliveries: Sequence[Delivery]) -> None:
+        """Run deliveries that a hook has taken, after those that wait for a slot. Like `settle`."""
+        self._inbox.start(deliveries)
+
     # -- from other threads ------------------------------------------------------------------
 
     def health(self, stuck_after: float = STUCK_AFTER) -> Health:
@@ -238,6 +248,9 @@ class Worker:
             on_deliveries=self._told_of_deliveries if self._listens("on_deliveries") else None,
             on_settled=self._listener("on_settled"),
             on_dropped=self._listener("on_dropped"),
+            on_leaving=self._on_leaving if self._listens("on_leaving") else None,
+            take=self._offered if self._takers else None,
+            most_taken=max((hook.most_taken for hook in self._takers), default=0),
             hooks=self._hooks(),
         )
         self._session = session
@@ -312,10 +325,21 @@ class Worker:
         silent = getattr(WorkerHook, name)
         return any(getattr(type(hook), name) is not silent for hook in self._hooks())
 
+    def _on_leaving(self) -> None:
+        self._call("on_leaving")
+
     def _told_of_deliveries(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Those that a hook does not let start."""
         answers = self._call("on_deliveries", deliveries)
         return [delivery for answer in answers for delivery in answer or ()]
+
+    @property
+    def _takers(self) -> list[WorkerHook]:
+        return [hook for hook in self._hooks() if type(hook).take is not WorkerHook.take]
+
+    def _offered(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Those that a hook takes."""
+        return [one for answer in self._call("take", deliveries) for one in answer or ()]
 
     def _hooks(self) -> list[WorkerHook]:
         return [*self.app.hooks, self._hook]

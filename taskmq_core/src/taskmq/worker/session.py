@@ -32,6 +32,7 @@ from .neighbours import Neighbours
 from .pace import REAL, Pace
 from .pauses import Pauses
 from .recall import Recall
+from .taken import Take, Taken
 from .throttle import Throttle
 from .ticker import Ticker
 from .watchdog import Watchdog
@@ -65,6 +66,9 @@ class Session:
         on_deliveries: Callable[[Sequence[Delivery]], Collection[Delivery]] | None,
         on_settled: Callable[[Sequence[Settlement]], None] | None = None,
         on_dropped: Callable[[Sequence[Dropped]], None] | None = None,
+        on_leaving: Callable[[], None] | None = None,
+        take: Take | None = None,
+        most_taken: int = 0,
         hooks: Sequence[WorkerHook] = (),
         pace: Pace = REAL,
         pools: Callable[[str, int, Setting], Pool] = make_pool,
@@ -124,6 +128,8 @@ class Session:
             worker=name,
             shutdown_timeout=config.shutdown_timeout,
             on_deliveries=on_deliveries,
+            on_leaving=on_leaving,
+            taken=Taken(inbox, take, most_taken),
         )
         record = describe_worker(
             app, config, name=name, queues=tuple(queues), slots=self.pool.slots

@@ -10,6 +10,7 @@ from typing import Any
 from kombu.common import ignore_errors
 
 from celery.utils.log import get_logger
+from taskmq_celery.brokers import carries_control
 
 __all__ = ("Consumer",)
 
@@ -80,6 +81,8 @@ class Consumer:
 
     @property
     def connection_errors(self) -> Any:
+        if not carries_control(self.app.conf.broker_read_url):
+            return ()  # the store is none of a broker that kombu knows
         return self.app.connection_for_read().connection_errors
 
     def drain(self) -> None:
