@@ -97,6 +97,9 @@ class ModuleFacts:
     """Names or patterns of tasks and their queues; None for routes that cannot be read."""
     brokers: frozenset[str] = frozenset()
     """Schemes of the URLs that brokers are given, as far as they are written out."""
+    zones: dict[str, str | None] = field(default_factory=dict)
+    """Settings at the top level that say in which time zone schedules are: the value of a literal
+    (``True`` and ``False`` as text), None for what cannot be read."""
     names: frozenset[str] = frozenset()
     """Everything bound at the top level."""
     depth: int = 1

@@ -36,6 +36,7 @@ class _Gatherer:
         self.attributes: dict[str, tuple[str, ...]] = {}
         self.methods: dict[str, tuple[str, ...]] = {}
         self.task_names: dict[str, str | None] = {}
+        self.zones: dict[str, str | None] = {}
         self.names: set[str] = set()
 
     def facts(self) -> ModuleFacts:
@@ -60,6 +61,7 @@ class _Gatherer:
             task_names=self.task_names,
             routes=tuple(routes_of(self.file)),
             brokers=frozenset(brokers_of(self.file)),
+            zones=self.zones,
             names=frozenset(self.names),
         )
 
@@ -118,6 +120,10 @@ class _Gatherer:
             return
         name = target.value
         self.names.add(name)
+        if name.endswith(("TIMEZONE", "ENABLE_UTC")):
+            name_of = value.value if isinstance(value, cst.Name) else ""
+            read = name_of if name_of in ("True", "False") else literal_text(value)
+            self.zones[name] = read if self.zones.get(name, read) == read else None
         if isinstance(value, cst.Call):
             self.results[name] = self.results.get(name, ()) + self._full(value.func)
         elif isinstance(value, cst.Name | cst.Attribute):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Part, dict_items, is_literal, number, spread
+from taskmq_migrate.configstyle import django_style, is_django_settings
+from taskmq_migrate.facts import Facts
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
@@ -36,14 +38,17 @@ class Rule:
 
 def rule_of(file: PythonFile, node: cst.BaseExpression) -> Rule:
     """What a value of ``schedule`` in a beat entry means. Raises `Unclear`."""
-    if number(node) is not None:
+    if _is_number(file, node):
         return Rule("every", ("seconds=", file.whole(node)))
     if not isinstance(node, cst.Call):
         raise Unclear("the schedule is not written out here")
     if file.is_(node.func, *CRONTAB):
-        return Rule("cron", (_cron_line(node),), (node.func,))
+        return Rule("cron", (_cron_line(file, node),), (node.func,))
     if file.is_(node.func, "datetime.timedelta"):
-        return Rule("every", (f"seconds={_seconds(node)}",), (node.func,))
+        seconds = _seconds(node)
+        if seconds is None:
+            return Rule("every", ("seconds=", file.span(node), ".total_seconds()"))
+        return Rule("every", (f"seconds={seconds}",), (node.func,))
     if file.is_(node.func, *SCHEDULE):
         given = Arguments.of(node).named("run_every", "relative")
         if given is not None and given.keys() == {"run_every"}:
@@ -52,11 +57,25 @@ def rule_of(file: PythonFile, node: cst.BaseExpression) -> Rule:
     raise Unclear("the engine has crontabs, intervals and instants only")
 
 
-def _cron_line(call: cst.Call) -> str:
+def _cron_line(file: PythonFile, call: cst.Call) -> str:
     given = Arguments.of(call).named(*PARAMETERS)
     if given is None or not given.keys() <= set(PARAMETERS):
         raise Unclear("the crontab has arguments that a cron line does not")
-    return '"' + " ".join(_field(given.get(each)) for each in FIELDS) + '"'
+    computed = [each for each in FIELDS if _is_computed(given.get(each))]
+    fields = [
+        "{" + file.code(given[each]) + "}" if each in computed else _field(given.get(each))
+        for each in FIELDS
+    ]
+    return f'{"f" if computed else ""}"{" ".join(fields)}"'
+
+
+def _is_computed(node: cst.CSTNode | None) -> bool:
+    """Whether a field is a number that is computed, by ``//`` or ``%`` of names and numbers."""
+    if not isinstance(node, cst.BinaryOperation) or node.lpar:
+        return False
+    return isinstance(node.operator, cst.FloorDivide | cst.Modulo) and all(
+        isinstance(each, cst.Name | cst.Integer) for each in (node.left, node.right)
+    )
 
 
 def _field(node: cst.BaseExpression | None) -> str:
@@ -75,23 +94,33 @@ def _field(node: cst.BaseExpression | None) -> str:
     raise Unclear("a field of the crontab is not written out")
 
 
-def _seconds(call: cst.Call) -> str:
+def _seconds(call: cst.Call) -> str | None:
+    """The length of a ``timedelta`` that is written out; None for others."""
     given = Arguments.of(call).named("days", "seconds")
-    if given is None or not given or not given.keys() <= TIMEDELTA.keys():
-        raise Unclear("the interval is not written out in days, hours, minutes and seconds")
+    if given is None or not given.keys() <= TIMEDELTA.keys():
+        return None
     total = 0.0
     for name, value in given.items():
         amount = number(value)
         if amount is None:
-            raise Unclear("the interval is not written out as numbers")
+            return None
         total += amount * TIMEDELTA[name]
     return str(int(total)) if total.is_integer() else str(total)
 
 
-def zone_of(file: PythonFile) -> str | None:
-    """The time zone that this file gives its app: ``UTC`` where it sets none and none is loaded.
+def _is_number(file: PythonFile, node: cst.CSTNode | None) -> bool:
+    """Whether an expression is a number for sure: written out, by arithmetic, or a constant."""
+    if isinstance(node, cst.BinaryOperation):
+        return _is_number(file, node.left) and _is_number(file, node.right)
+    if isinstance(node, cst.Name):
+        value, _ = file.bound_to(node)
+        return value is not None and not isinstance(value, cst.Name) and _is_number(file, value)
+    return number(node) is not None
 
-    None where it cannot be seen.
+
+def zone_of(file: PythonFile) -> str | None:
+    """The time zone that this file gives its app, or Django's settings do: ``UTC`` where they set
+    none. None where it cannot be seen.
     """
     for assign in file.nodes(cst.Assign):
         for each in assign.targets:
@@ -102,7 +131,29 @@ def zone_of(file: PythonFile) -> str | None:
             value = Arguments.of(call).keywords.get("timezone")
             if value is not None:
                 return literal_text(value)
-    return None if file.facts.configuration else "UTC"
+    return _zone_of_django(file.facts) if file.facts.configuration else "UTC"
+
+
+def _zone_of_django(facts: Facts) -> str | None:
+    """The time zone in Django's settings, where all apps read those with the usual namespace.
+
+    Every file that says ``CELERY_`` is among the facts; with another namespace, that is not so.
+    """
+    style = django_style(facts)
+    modules = [each for each in facts.modules.values() if is_django_settings(facts, each)]
+    if style is None or style.adds_namespace or style.namespace != "CELERY" or not modules:
+        return None
+    if any(each.how != "django" for each in facts.configuration):
+        return None
+    zone, utc = "CELERY_TIMEZONE", "CELERY_ENABLE_UTC"
+    for module in modules:
+        for names in module.attributes.values():
+            if zone in names or utc in names:
+                return None
+    zones = {each.zones.get(zone) for each in modules if zone in each.names}
+    if not zones and all(each.zones.get(utc, "True") == "True" for each in modules):
+        return "UTC"
+    return zones.pop() if len(zones) == 1 else None
 
 
 def _is_of_conf(file: PythonFile, node: cst.CSTNode, name: str) -> bool:
