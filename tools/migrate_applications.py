@@ -52,6 +52,21 @@ APPLICATIONS = (
     "tendenci",
     "weblate",
 )
+OLD = (
+    "allianceauth==2.0.0",
+    "apache-airflow==1.10.9",
+    "apache-superset==0.36.0",
+    "cartoview==1.8.5",
+    "django-celery==3.3.1",
+    "geonode==3.0.0",
+    "mayan-edms==2.7.3",
+    "mayan-edms==3.0",
+    "openquake.engine==2.9.0",
+    "pretix==1.5.0",
+    "superset==0.20.0",
+    "weblate==3.2",
+)
+"""Written for Celery 3 and 4, with names and settings of that time: they are moved to the shim."""
 HEAD = """# Real applications, moved
 
 What `taskmq-migrate --to {to}` does to applications as they are on the package index. Written by
@@ -175,7 +190,9 @@ def moved(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
             rules.setdefault(each.rule, [0] * len(Status))[list(Status).index(each.status)] += 1
         failures = [f"`{outcome.path}` {outcome.error}" for outcome in first.failed]
         again, good = len(second.changes), len(before)
-        return Row(name, version, totals(first), rules, failures, broken, good, again)
+        return Row(
+            name.partition("==")[0], version, totals(first), rules, failures, broken, good, again
+        )
 
 
 def row_of(name: str, to: Target, *, unsafe: bool, jobs: int) -> Row:
@@ -220,7 +237,7 @@ def page(rows: list[Row], to: Target) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Move real applications, and say how it went.")
-    parser.add_argument("names", nargs="*", default=APPLICATIONS, metavar="application")
+    parser.add_argument("names", nargs="*", metavar="application")
     parser.add_argument("--to", type=Target, choices=list(Target), default=Target.SHIM)
     parser.add_argument("--unsafe", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
@@ -229,7 +246,7 @@ def main() -> int:
     arguments = parser.parse_args()
     to, unsafe = arguments.to, arguments.unsafe
     rows = []
-    for name in arguments.names or APPLICATIONS:
+    for name in arguments.names or (APPLICATIONS if to is Target.NATIVE else APPLICATIONS + OLD):
         if arguments.kept and not kept_at(name, to, unsafe=unsafe).exists():
             continue
         rows.append(row_of(name, to, unsafe=unsafe, jobs=arguments.jobs))

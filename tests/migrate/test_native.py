@@ -603,3 +603,33 @@ def test_modules_of_one_name_offer_their_tasks_each() -> None:
     run = migrate(files, to="native", only=("TMQ120",))
     assert "send.submit(" in run.files["shop/mail/views.py"]
     assert "pay.submit(" in run.files["shop/orders/views.py"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if app.current_task:\n    pass\n", "if current_task(None):\n    pass\n"),
+        (
+            "x = app.current_task and app.current_task.request.id\n",
+            "x = current_task(None) and current_task().id\n",
+        ),
+        (
+            "x = 1 if y or not app.current_task else 2\n",
+            "x = 1 if y or not current_task(None) else 2\n",
+        ),
+        ("while y and app.current_task: ...\n", "while y and current_task(None): ...\n"),
+        ("x = y and app.current_task\n", ""),
+        ("x = app.current_task or y\n", ""),
+        ("x = app.current_task is None\n", ""),
+        ("x = app.current_task.max_retries\n", ""),
+    ],
+)
+def test_whether_a_task_is_running(before: str, after: str) -> None:
+    head = "from celery import Celery\n\napp = Celery()\n"
+    text = migrate({"shop.py": head + before}, to="native", only=("TMQ112",)).text
+    if after:
+        assert text.startswith("from celery import Celery\nfrom taskmq import current_task\n")
+        assert text.endswith(f"\napp = Celery()\n{after}")
+    else:
+        assert text.endswith(before)
+        assert "TODO(taskmq-migrate TMQ112): current_task is a function" in text

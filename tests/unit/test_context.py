@@ -39,6 +39,7 @@ def test_outside_of_a_task_there_is_none() -> None:
     for look in (current_task, current_app):
         with pytest.raises(TaskmqError, match="no task is running here"):
             look()
+    assert current_task(None) is None
 
 
 def test_inside_of_a_task_it_is_found() -> None:
@@ -46,6 +47,7 @@ def test_inside_of_a_task_it_is_found() -> None:
     token = active_context.set(made)
     try:
         assert current_task() is made
+        assert current_task(None) is made
         assert current_app() is made.app
     finally:
         active_context.reset(token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -31,14 +31,29 @@ __all__ = [
     "current_task",
 ]
 
+D = TypeVar("D")
 active_context: ContextVar[TaskContext | None] = ContextVar("taskmq_context", default=None)
 """The context of the task that runs in this thread or coroutine; set by the executor."""
 
 
-def current_task() -> TaskContext:
-    """The context of the running task. Raises `TaskmqError` outside of one."""
+@overload
+def current_task() -> TaskContext: ...
+
+
+@overload
+def current_task(default: D, /) -> TaskContext | D: ...
+
+
+def current_task(*default: Any) -> Any:
+    """The context of the running task. Outside of one: ``default``, or `TaskmqError` without it.
+
+    >>> print(current_task(None))
+    None
+    """
     context = active_context.get()
     if context is None:
+        if default:
+            return default[0]
         raise TaskmqError("no task is running here: current_task() works inside a task only")
     return context
 

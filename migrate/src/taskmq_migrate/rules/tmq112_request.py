@@ -40,6 +40,7 @@ OF_TASK = frozenset(
     {"__class__", "__name__", "app", "delay", "name", "queue", "request", "retry", "run", "submit"}
 )
 CURRENT = ("celery.current_task", "celery._state.current_task")
+NO_PROXY = "current_task is a function that gives the context, where a task is running"
 WHY_NOT = {
     "update_state": "a job has no states of a program's own: log, or store progress where it is "
     "read",
@@ -70,12 +71,14 @@ class Request(PythonRule):
                 before="from celery import current_task, shared_task\n\n\n"
                 "@shared_task(bind=True)\ndef fetch(self, url):\n"
                 "    print(self.request.id, self.request.retries * 2)\n\n\n"
-                "def where():\n    return current_task.request.hostname\n",
+                "def where():\n    if not current_task:\n        return None\n"
+                "    return current_task.request.hostname\n",
                 after="from celery import shared_task\nfrom taskmq import current_task as "
                 "taskmq_current_task\n\n\n"
                 "@shared_task(bind=True)\ndef fetch(self, url):\n"
                 "    print(self.request.id, (self.request.attempt - 1) * 2)\n\n\n"
-                "def where():\n    return taskmq_current_task().worker\n",
+                "def where():\n    if not taskmq_current_task(None):\n        return None\n"
+                "    return taskmq_current_task().worker\n",
             ),
             Example(
                 "slow.py",
@@ -101,7 +104,7 @@ class Request(PythonRule):
                 yield from self._request(file, node)
         for current in [*file.nodes(cst.Name), *file.nodes(cst.Attribute)]:
             if (
-                file.is_(current, *CURRENT)
+                _is_current(file, current)
                 and file.enclosing(current, cst.ImportFrom) is None
                 and not _is_part(file, current)
             ):
@@ -128,27 +131,57 @@ class Request(PythonRule):
     def _current(self, file: PythonFile, current: cst.BaseExpression) -> Iterator[Site]:
         request = file.parent(current)
         field = file.parent(request) if request is not None else None
+        text, imports = file.import_as("taskmq.current_task", current)
+        released = (current,) if file.is_(current, *CURRENT) else ()
+        if _is_condition(file, current):
+            yield file.convert_at(
+                current,
+                "whether a task is running",
+                file.replace(file.span(current), f"{text}(None)"),
+                imports=imports,
+                released=released,
+            )
+            return
         if (
             not isinstance(request, cst.Attribute)
             or request.attr.value != "request"
             or not isinstance(field, cst.Attribute)
             or field.value is not request
         ):
-            yield file.mark_at(current, "current_task is a function that gives the context")
+            yield file.mark_at(current, NO_PROXY)
             return
         name = field.attr.value
         new = _renamed(file, field, name)
         if new is None:
             yield file.mark_at(field, f"{name}: {_why(name)}")
             return
-        text, imports = file.import_as("taskmq.current_task", current)
         yield file.convert_at(
             field,
             "a field of the context",
             file.replace(file.span(field), f"{new[0]}{text}(){new[1]}"),
             imports=imports,
-            released=(current,),
+            released=released,
         )
+
+
+def _is_current(file: PythonFile, node: cst.BaseExpression) -> bool:
+    """``current_task`` of Celery, or of an app."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "current_task":
+        return file.is_(node, *CURRENT) or file.is_app(node.value)
+    return file.is_(node, *CURRENT)
+
+
+def _is_condition(file: PythonFile, node: cst.CSTNode) -> bool:
+    """Whether only the truth of an expression matters."""
+    parent = file.parent(node)
+    if isinstance(parent, cst.If | cst.While | cst.IfExp | cst.Assert):
+        return parent.test is node
+    if isinstance(parent, cst.UnaryOperation):
+        return isinstance(parent.operator, cst.Not)
+    if isinstance(parent, cst.BooleanOperation):
+        is_guard = isinstance(parent.operator, cst.And) and parent.left is node
+        return is_guard or _is_condition(file, parent)
+    return False
 
 
 def _why(name: str) -> str:
