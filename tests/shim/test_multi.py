@@ -113,3 +113,26 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     code, said = tool("show", "a", "-c:2", "3", *files)
     assert (code, said.splitlines()[0]) == (os.EX_USAGE, "There is no node 2")
     assert tool()[1].startswith("usage: multi start")
+
+
+def test_arguments_begin_with_a_command_and_reach_the_cluster(tmp_path: Path) -> None:
+    out = StringIO()
+    tool = MultiTool(stdout=out, stderr=out, nosplash=True)
+    assert tool.validate_arguments(["start", "-n"])
+    assert not tool.validate_arguments(["--quiet"])
+    assert not tool.validate_arguments([])
+    ended: list[Node] = []
+    words = ("1", f"--pidfile={tmp_path}/%n.pid", f"--logfile={tmp_path}/%n.log")
+    tool.stop(*words, callback=ended.append)
+    assert "celery1" in out.getvalue()
+
+
+def test_a_cluster_is_the_list_of_its_nodes(tmp_path: Path) -> None:
+    cluster = Cluster(nodes(tmp_path, "2"))
+    assert cluster.nodes == cluster.data
+    cluster.append(Node("third@box"))
+    assert [node.name.partition("@")[0] for node in cluster.nodes] == [
+        "celery1",
+        "celery2",
+        "third",
+    ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import platform
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from celery import VERSION_BANNER
 from celery.utils.imports import qualname
 
-__all__ = ["banner", "masked", "task_list"]
+__all__ = ["banner", "masked"]
 
 ART = (
     "  .-----------------. ",
@@ -56,12 +55,6 @@ def banner(worker: Any, *, art: bool) -> str:
         return "\n".join(lines)
     left = [*(f"{one} " for one in ART), *([MARGIN] * (len(lines) - len(ART)))]
     return "\n".join(f"{one}{line}".rstrip() for one, line in zip(left, lines, strict=True))
-
-
-def task_list(names: Iterable[str], *, builtins: bool) -> str:
-    """The registered tasks, sorted; Celery's own only on request."""
-    wanted = sorted(name for name in names if builtins or not name.startswith("celery."))
-    return "\n".join(["[tasks]", *(f"  . {name}" for name in wanted)])
 
 
 def masked(url: str | None) -> str:

@@ -344,7 +344,7 @@ class Cluster(UserList[Node]):
         on_child_signalled: Callable[..., Any] | None = None,
         on_child_failure: Callable[..., Any] | None = None,
     ) -> None:
-        super().__init__(nodes)
+        self.nodes = list(nodes)
         self.cmd = cmd or "celery worker"
         self.env = env
         self.on_stopping_preamble = on_stopping_preamble or _nothing
@@ -364,8 +364,12 @@ class Cluster(UserList[Node]):
         self.on_child_failure = on_child_failure or _nothing
 
     @property
-    def nodes(self) -> list[Node]:
-        return self.data
+    def data(self) -> list[Node]:
+        return self.nodes
+
+    @data.setter
+    def data(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
 
     def find(self, name: str) -> Node:
         """The node of that name. Raises ``KeyError`` if there is none."""

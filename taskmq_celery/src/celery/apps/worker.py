@@ -13,14 +13,20 @@ from typing import Any
 
 from celery import signals
 from celery.app import trace
-from celery.platforms import EX_FAILURE, EX_OK, check_privileges
+from celery.platforms import (
+    EX_FAILURE,
+    EX_OK,
+    IS_macOS,
+    check_privileges,
+    set_mp_process_title,
+)
 from celery.platforms import signals as os_signals
 from celery.utils.log import get_logger
 from celery.utils.text import pluralize
 from celery.worker import WorkController
 from taskmq_celery.config import unused_settings
 
-from .banner import banner, masked, task_list
+from .banner import banner, masked
 
 __all__ = ("Worker",)
 
@@ -86,11 +92,12 @@ class Worker(WorkController):
         if self.sizing:
             logger.info("%s", self.sizing)
         self._tell_differences()
-        install_signal_handlers(self)
+        self.install_platform_tweaks(self)
 
     def on_consumer_ready(self, consumer: Any) -> None:
         url = self.app.conf.broker_read_url or self.app.conf.broker_url
         connection_logger.info("Connected to %s", masked(url))
+        self.set_process_status("-active-")
         logger.info("%s ready.", self)
 
     def on_worked(self, report: Any) -> None:
@@ -104,9 +111,9 @@ class Worker(WorkController):
         logger.warning("Initiating Soft Shutdown, terminating in %s seconds", seconds)
         super().wind_down(seconds, exitcode)
 
-    def terminate(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
+    def terminate(self, in_sighandler: bool = False) -> None:
         self.winding_down = False
-        super().terminate(in_sighandler, exitcode)
+        super().terminate(in_sighandler)
 
     @property
     def grace(self) -> float:
@@ -148,11 +155,36 @@ class Worker(WorkController):
             text += f"\n{self.extra_info()}\n"
         _say(text)
 
+    def install_platform_tweaks(self, worker: Worker) -> None:
+        """Called before it starts: what the signals of the operating system do."""
+        if IS_macOS:
+            self.macOS_proxy_detection_workaround()
+        install_signal_handlers(worker)
+
+    def macOS_proxy_detection_workaround(self) -> None:  # noqa: N802  # Celery's name
+        """Have a variable whose name ends as those of proxies do. Without any, macOS is asked for
+        proxies, which a forked child does not survive."""
+        os.environ.setdefault("celery_dummy_proxy", "set_by_celeryd")
+
+    def set_process_status(self, info: str) -> Any:
+        """Show this in ``ps``, with its name and command line; with the package setproctitle."""
+        shown = f"{info} ({' '.join(sys.argv)})"
+        return set_mp_process_title("celeryd", info=shown, hostname=self.hostname)
+
     def startup_info(self, artlines: bool = True) -> str:
         return banner(self, art=artlines)
 
     def extra_info(self) -> str:
-        return task_list(self.app.tasks, builtins=(self.loglevel or 0) <= logging.DEBUG)
+        builtins = (self.loglevel or 0) <= logging.DEBUG
+        return f"[tasks]\n{self.tasklist(include_builtins=builtins)}"
+
+    def tasklist(
+        self, include_builtins: bool = True, sep: str = "\n", int_: str = "celery."
+    ) -> str:
+        """The registered tasks, sorted, each with ``sep`` between it and the next; those whose
+        names begin with ``int_`` only with ``include_builtins``."""
+        wanted = (name for name in self.app.tasks if include_builtins or not name.startswith(int_))
+        return sep.join(f"  . {name}" for name in sorted(wanted))
 
     def _tell_differences(self) -> None:
         """One line for each thing that was asked for and is done another way, or not at all."""
@@ -243,7 +275,8 @@ def _shutdown_handler(worker: Worker, sig: str, *, warm: bool, exitcode: int) ->
             _say("\nWaiting gracefully for cold shutdown to complete...")
         _say("\nworker: Cold shutdown (MainProcess)")
         tell()
-        worker.terminate(in_sighandler=True, exitcode=exitcode)
+        worker.exitcode = exitcode
+        worker.terminate(in_sighandler=True)
 
     return handle_warm if warm else handle_cold
 

@@ -82,8 +82,8 @@ class CLIContext:
     def ERROR(self) -> str:  # noqa: N802  # Celery's name
         return self.style("ERROR", fg="red", bold=True)
 
-    def style(self, message: str, **kwargs: Any) -> str:
-        return message if self.no_color else click.style(message, **kwargs)
+    def style(self, message: str | None = None, **kwargs: Any) -> str:
+        return (message or "") if self.no_color else click.style(message or "", **kwargs)
 
     def secho(self, message: str | None = None, **kwargs: Any) -> None:
         if self.no_color:

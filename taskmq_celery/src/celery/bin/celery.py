@@ -51,7 +51,13 @@ __all__ = ["celery", "main"]
 
 GLOBAL = "Global Options"
 UNABLE_TO_LOAD = "Unable to load celery application."
-WRONG_APP_OPTION = """You are using `{option}` as an option of the {command} sub-command:
+UNABLE_TO_LOAD_APP_MODULE_NOT_FOUND = f"{UNABLE_TO_LOAD} The module {{0}} was not found."
+UNABLE_TO_LOAD_APP_APP_MISSING = f"{UNABLE_TO_LOAD} {{0}}"
+UNABLE_TO_LOAD_APP_ERROR_OCCURRED = (
+    f"{UNABLE_TO_LOAD} While trying to load the module {{0}} the following error occurred: {{1}}"
+)
+WRONG_APP_OPTION_USAGE_MESSAGE = """\
+You are using `{option}` as an option of the {command} sub-command:
 celery {command} {option} celeryapp <...>
 
 Since Celery 5.0 it is a global option and comes first:
@@ -66,7 +72,7 @@ class CeleryGroup(DYMGroup):  # type: ignore[misc]  # click-didyoumean carries n
             return super().invoke(ctx)
         except NoSuchOption as error:
             if error.option_name in ("-A", "--app") and error.ctx is not None:
-                text = WRONG_APP_OPTION.format(
+                text = WRONG_APP_OPTION_USAGE_MESSAGE.format(
                     option=error.option_name, command=error.ctx.info_name
                 )
                 click.echo(text, err=True)
@@ -183,11 +189,11 @@ def _load(app: Any, ctx: click.Context) -> Any:
         if error.name and (
             app == error.name or app.startswith((f"{error.name}.", f"{error.name}:"))
         ):
-            raise UsageError(f"{UNABLE_TO_LOAD} The module {app} was not found.", ctx) from None
+            raise UsageError(UNABLE_TO_LOAD_APP_MODULE_NOT_FOUND.format(app), ctx) from None
         raise UsageError(_while_loading(app, error), ctx) from None
     except AttributeError as error:
         if error.__traceback__ is not None and _is_ours(error):
-            raise UsageError(f"{UNABLE_TO_LOAD} {error}", ctx) from None
+            raise UsageError(UNABLE_TO_LOAD_APP_APP_MISSING.format(error), ctx) from None
         raise UsageError(_while_loading(app, error), ctx) from None
     except Exception as error:
         raise UsageError(_while_loading(app, error), ctx) from None
@@ -214,10 +220,8 @@ def _while_loading(app: str, error: BaseException) -> str:
         own = [frame for frame in frames if frame.filename.startswith(here)] or frames
         where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
     text = error.msg if isinstance(error, SyntaxError) else _one_line(error)
-    return (
-        f"{UNABLE_TO_LOAD} While trying to load the module {app} the following error occurred: "
-        f"{type(error).__name__}: {text}{where}"
-    )
+    said = f"{type(error).__name__}: {text}{where}"
+    return UNABLE_TO_LOAD_APP_ERROR_OCCURRED.format(app, said)
 
 
 def _check(what: str, name: str | None, load: Callable[[str], Any]) -> None:

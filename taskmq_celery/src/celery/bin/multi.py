@@ -170,9 +170,13 @@ class MultiTool(TermLogger):
             no_color="--no-color" in given or self.no_color,
         )
         words = [word for word in words if word not in FLAGS]
-        if not words or words[0].startswith("-"):
+        if not self.validate_arguments(words):
             return self.error()
         return self.call_command(words[0], words[1:])
+
+    def validate_arguments(self, argv: Sequence[str]) -> bool:
+        """Whether the words begin with one that can be a command."""
+        return bool(argv) and not argv[0].startswith("-")
 
     def call_command(self, command: str, argv: Sequence[str]) -> int:
         if command not in self.commands:
@@ -212,27 +216,27 @@ class MultiTool(TermLogger):
         self.note("> Starting nodes...")
         return int(any(cluster.start()))
 
-    def stop(self, *argv: str) -> int:
-        """Tell them to end, and go."""
-        return self._stopped(argv, retry=None)
+    def stop(self, *argv: str, **kwargs: Any) -> int:
+        """Tell them to end, and go. ``kwargs`` are further arguments of `Cluster.stop`."""
+        return self._stopped(argv, **kwargs)
 
-    def stopwait(self, *argv: str) -> int:
-        """Tell them to end, and wait until they have."""
-        return self._stopped(argv, retry=2)
+    def stopwait(self, *argv: str, **kwargs: Any) -> int:
+        """Tell them to end, and wait until they have; otherwise as `stop`."""
+        return self._stopped(argv, **{"retry": 2, **kwargs})
 
     stop_verify = stopwait
 
-    def _stopped(self, argv: Sequence[str], retry: float | None) -> int:
+    def _stopped(self, argv: Sequence[str], **kwargs: Any) -> int:
         self.splash()
         cluster, sig = self._to_stop(argv)
-        cluster.stop(retry=retry, callback=self.on_node_down, sig=sig)
+        cluster.stop(**{"callback": self.on_node_down, "sig": sig, **kwargs})
         return EX_OK
 
-    def restart(self, *argv: str) -> int:
-        """End them, and start each again."""
+    def restart(self, *argv: str, **kwargs: Any) -> int:
+        """End them, and start each again. ``kwargs`` are further arguments of `Cluster.restart`."""
         self.splash()
         cluster, sig = self._to_stop(argv)
-        return int(any(cluster.restart(sig=sig)))
+        return int(any(cluster.restart(**{"sig": sig, **kwargs})))
 
     def kill(self, *argv: str) -> int:
         """End them at once."""

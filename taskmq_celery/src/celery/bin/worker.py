@@ -17,6 +17,7 @@ from celery.bin.base import (
 )
 from celery.bin.daemons import apply_extra_settings, become, detached, writable
 from celery.bin.types import AUTOSCALE, CONCURRENCY, Choice
+from celery.bin.types import Autoscale as Autoscale
 from celery.exceptions import CeleryCommandException, SecurityError
 from celery.platforms import EX_FAILURE
 from celery.utils.nodenames import default_nodename, host_format, node_format
@@ -56,6 +57,10 @@ class Hostname(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
+HOSTNAME = Hostname()
+WORKERS_POOL = WorkersPool()
+
+
 def _concurrency_value(ctx: click.Context, param: click.Parameter | None, value: Any) -> Any:
     """The number of slots that a command line asks for, or ``auto``; the setting, where it asks
     for none or 0. Raises ``BadParameter``."""
@@ -73,7 +78,7 @@ UNUSED = "Accepted; has no meaning in this version."
 @option(
     *("-n", "--hostname"),
     group=WORKER,
-    type=Hostname(),
+    type=HOSTNAME,
     help="Name of the worker, such as w1@%h: %h is the host, %n the name, %d the domain.",
 )
 @option("-D", "--detach", group=WORKER, is_flag=True, help="Go on in the background.")
@@ -103,7 +108,7 @@ UNUSED = "Accepted; has no meaning in this version."
     metavar="<concurrency>",
     help="How many tasks run at once: one for each CPU; 'auto' heeds a container's quota.",
 )
-@option("-P", "--pool", group=POOL, type=WorkersPool(), help="How tasks run at once.")
+@option("-P", "--pool", group=POOL, type=WORKERS_POOL, help="How tasks run at once.")
 @option(
     *("-E", "--task-events", "--events"),
     group=POOL,

@@ -151,7 +151,8 @@ class Pidbox:
             node.handle_message(body, message)
             state.maybe_shutdown()
         except WorkerTerminate as error:
-            self._controller.terminate(exitcode=_code(error))
+            self._controller.exitcode = _code(error)
+            self._controller.terminate()
         except WorkerShutdown as error:
             self._controller.stop(exitcode=_code(error))
         except Exception as error:

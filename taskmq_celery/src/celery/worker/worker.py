@@ -419,10 +419,10 @@ class WorkController:
         if self._engine is not None:
             self._engine.stop()
 
-    def terminate(self, in_sighandler: bool = False, exitcode: int | None = None) -> None:
+    def terminate(self, in_sighandler: bool = False) -> None:
         """Stop without waiting for what runs: it will run again. Safe in a signal handler."""
         self._terminated = True
-        self._end(exitcode)
+        self._end(None)
         if self._engine is not None:
             self._engine.stop_now()
 
