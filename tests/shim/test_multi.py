@@ -115,16 +115,17 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     assert tool()[1].startswith("usage: multi start")
 
 
-def test_arguments_begin_with_a_command_and_reach_the_cluster(tmp_path: Path) -> None:
-    out = StringIO()
-    tool = MultiTool(stdout=out, stderr=out, nosplash=True)
+def test_arguments_begin_with_a_command_and_reach_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(Cluster, "stop", lambda self, **options: told.append(options))
+    tool = MultiTool(stdout=StringIO(), stderr=StringIO(), nosplash=True)
     assert tool.validate_arguments(["start", "-n"])
     assert not tool.validate_arguments(["--quiet"])
     assert not tool.validate_arguments([])
-    ended: list[Node] = []
-    words = ("1", f"--pidfile={tmp_path}/%n.pid", f"--logfile={tmp_path}/%n.log")
-    tool.stop(*words, callback=ended.append)
-    assert "celery1" in out.getvalue()
+    tool.stopwait("1", "-KILL", retry=9)
+    assert [(options["retry"], options["sig"]) for options in told] == [(9, signal.SIGKILL)]
 
 
 def test_a_cluster_is_the_list_of_its_nodes(tmp_path: Path) -> None:
