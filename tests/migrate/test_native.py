@@ -507,7 +507,7 @@ def test_a_result_without_an_app_is_asked_of_the_projects_own() -> None:
     text = "from celery.result import AsyncResult\n\nx = AsyncResult(i).get()\n"
     app = 'from celery import Celery\n\nqueue = Celery("shop")\n'
     assert native(text, shop=app) == "from shop import queue\n\nx = queue.result(i).get()\n"
-    assert native(text, unsafe=False, shop=app) == text
+    assert native(text, unsafe=False, shop=f"import views\n{app}") == text
     assert markers(native(text, shop=app, other=app)) == ["140"]
 
 
@@ -633,3 +633,28 @@ def test_whether_a_task_is_running(before: str, after: str) -> None:
     else:
         assert text.endswith(before)
         assert "TODO(taskmq-migrate TMQ112): current_task is a function" in text
+
+
+def test_called_directly_is_outside_of_a_job() -> None:
+    before = (
+        "from celery import shared_task\n\n\n@shared_task(bind=True)\ndef work(self):\n"
+        "    return not self.request.called_directly\n"
+    )
+    text = migrate({"tasks.py": before}, to="native", only=("TMQ112",)).text
+    assert text.endswith("    return not (current_task(None) is None)\n")
+
+
+@pytest.mark.parametrize(
+    ("app", "converted"),
+    [
+        ("import os\nfrom celery import Celery\n\napp = Celery()\n", True),
+        ("from celery import Celery\nfrom . import views\n\napp = Celery()\n", False),
+        ("from celery import Celery\nfrom shop.x import *\n\napp = Celery()\n", False),
+        ("from celery import Celery\n\n\ndef f():\n    import shop\n\n\napp = Celery()\n", True),
+    ],
+)
+def test_an_app_is_imported_where_that_makes_no_circle(app: str, converted: bool) -> None:
+    view = "from celery.result import AsyncResult\n\nx = AsyncResult(y).get()\n"
+    files = {"shop/__init__.py": "", "shop/app.py": app, "shop/views.py": view}
+    run = migrate(files, to="native", only=("TMQ140",))
+    assert ("app.result(y)" in run.files["shop/views.py"]) is converted

@@ -158,3 +158,42 @@ def test_what_was_converted_runs_on_the_engine() -> None:
     app.include(module)
     assert module.divide.delay(1, y=0).state is JobState.FAILED
     assert module.Mine.seen == [[1], "in", ("ZeroDivisionError", {"y": 0}), "over"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "    max_retries = 2\n\n    autoretry_for = (OSError,)\n    retry_backoff = True\n",
+            "    retry = Retry(max_attempts=3, retry_on=(OSError,))\n\n",
+        ),
+        (
+            "    default_retry_delay: int = 5\n    x = 1\n",
+            '    retry = Retry(max_attempts=4, backoff="fixed", base=5, jitter=False, '
+            "retry_on=())\n    x = 1\n",
+        ),
+    ],
+)
+def test_what_a_class_says_of_retries_is_one_policy(before: str, after: str) -> None:
+    text = native(CLASS + before, "TMQ116")
+    assert text.endswith(f"class Mine(taskmq.Task):\n{after}")
+
+
+def test_a_policy_that_several_classes_add_to_is_marked() -> None:
+    more = "    max_retries = 2\n\n\nclass Other(Mine):\n    autoretry_for = ()\n"
+    text = native(CLASS + more, "TMQ116")
+    assert "    # TODO(taskmq-migrate TMQ116): autoretry_for: a class that it derives from" in text
+    forever = native(CLASS + "    max_retries = None\n", "TMQ116")
+    assert "TMQ116): max_retries: max_retries=None repeats for ever" in forever
+
+
+def test_a_task_that_asks_for_retries_has_the_policy_of_its_base() -> None:
+    text = native(
+        CLASS
+        + "    max_retries = 2\n\n\n"
+        "@shared_task(base=Mine, bind=True)\ndef work(self):\n    raise self.retry()\n".replace(
+            "@shared", "from celery import shared_task\n\n\n@shared"
+        )
+    )
+    assert text.count("Retry(") == 1
+    assert "@task(base=Mine, bind=True)" in text

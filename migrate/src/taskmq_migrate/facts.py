@@ -45,6 +45,7 @@ BROKERS = {
     **dict.fromkeys(("redis", "rediss", "sentinel", "redis+socket"), "redis"),
     **dict.fromkeys(("amqp", "amqps", "pyamqp", "librabbitmq"), "amqp"),
 }
+FOREIGN = frozenset({"__future__", "celery", "datetime", "django", "kombu", "logging", "os", "sys"})
 STEPS = 12  # re-exports that are followed
 
 
@@ -340,6 +341,21 @@ class Facts:
             for decorators in module.decorated.values()
             for each in decorators
         )
+
+    @cached_property
+    def app_stands_alone(self) -> bool:
+        """Whether the module of the one app imports nothing of the project when it is imported:
+        then any module may import it, without a circle."""
+        if self.only_app is None:
+            return False
+        module = self.module(self.only_app.rpartition(".")[0])
+        if module is None:
+            return False
+        imported = {each for names in module.bindings.values() for each in names} | {*module.stars}
+        roots = {each.partition(".")[0] for each in imported}
+        if "." not in self.only_app.rpartition(".")[0]:
+            return roots <= FOREIGN
+        return module.module.removeprefix("src.").partition(".")[0] not in roots
 
     def task_modules(self) -> list[str]:
         """Modules of the project that are named ``tasks`` and define tasks."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from taskmq_migrate.arguments import Arguments, Parts
+from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 
@@ -14,6 +15,7 @@ __all__ = [
     "ENGINE",
     "base_of_all",
     "bases",
+    "has_policy",
     "is_base",
     "is_known_base",
     "members_of",
@@ -43,6 +45,14 @@ def is_known_base(file: PythonFile, node: cst.CSTNode) -> bool:
         or file.facts.derives_from(each, (ENGINE,), file.path)
         for each in file.resolver.raw(node)
     )
+
+
+def has_policy(file: PythonFile, node: cst.BaseExpression) -> bool:
+    """Whether a class of the project, or one that it derives from, says when its jobs are retried,
+    in Celery's words or in the engine's."""
+    names = file.resolver.raw(node)
+    members = frozenset[str]().union(*(file.facts.members(each, file.path) for each in names))
+    return bool(members & (RETRY_OPTIONS | {"retry"}))
 
 
 def task_classes(file: PythonFile) -> Iterator[cst.ClassDef]:

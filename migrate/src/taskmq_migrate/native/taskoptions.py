@@ -15,6 +15,7 @@ DROPPED = frozenset(
         "reject_on_worker_lost",
         "send_events",
         "shared",
+        "task_track_started",  # that is a setting: as an option it has no effect in Celery either
         "store_errors_even_if_ignored",
         "throws",
         "track_started",

@@ -14,7 +14,7 @@ from taskmq_migrate.native.bodies import tasks_that_ask_for_retry
 from taskmq_migrate.native.priorities import priority_of
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.native.retrying import policy_of
-from taskmq_migrate.native.taskclasses import is_known_base
+from taskmq_migrate.native.taskclasses import has_policy, is_known_base
 from taskmq_migrate.native.taskoptions import DROPPED, NATIVE, RENAMED, SAME
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
@@ -156,9 +156,11 @@ class TaskOptions(PythonRule):
             elif name not in DROPPED and name not in RETRY_OPTIONS:
                 found += self._special(file, name, value)
         policy = None
-        if "retry" not in given:
-            _refuse_two_policies(file, given)
+        if "retry" not in given and not ("base" in given and has_policy(file, given["base"])):
             policy = policy_of(file, given, asks_for_retry)
+        elif given.keys() & RETRY_OPTIONS:
+            # A decorator's options add to those of a base; a policy takes their place.
+            raise Unclear("the base has options of retries too: write one retry=Retry(…)")
         if policy is not None:
             text, imports = file.import_as("taskmq.Retry", at)
             found.append((f"retry={text}(", *comma_separated(policy.parts), ")"))
@@ -188,18 +190,6 @@ def _routed(
     if "queue" in given or file.enclosing(function, cst.FunctionDef) is not None:
         return None
     return file.facts.queue_of(file.path, function.name.value)
-
-
-def _refuse_two_policies(file: PythonFile, given: dict[str, cst.BaseExpression]) -> None:
-    """A decorator's options of retries add to those of a base; a policy takes their place."""
-    base = given.get("base")
-    if base is None or not given.keys() & RETRY_OPTIONS:
-        return
-    own = frozenset[str]().union(
-        *(file.facts.members(each, file.path) for each in file.resolver.raw(base))
-    )
-    if own & RETRY_OPTIONS:
-        raise Unclear("the base has options of retries too: write one retry=Retry(…)")
 
 
 def _is_done(file: PythonFile, given: dict[str, cst.BaseExpression]) -> bool:

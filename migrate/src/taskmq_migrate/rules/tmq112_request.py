@@ -117,6 +117,11 @@ class Request(PythonRule):
         name = field.attr.value
         if FIELDS.get(name) == name or name in NATIVE:
             return
+        if name == "called_directly":
+            text, imports = file.import_as("taskmq.current_task", field)
+            edit = file.replace(file.span(field), f"({text}(None) is None)")
+            yield file.convert_at(field, "whether it is no job", edit, imports=imports)
+            return
         new = _renamed(file, field, name)
         if new is None:
             yield file.mark_at(field, f"{name}: {_why(name)}")

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.arguments import is_literal
+from taskmq_migrate.arguments import comma_separated, is_literal
 from taskmq_migrate.model import Edit, Example, NewImport, Page, Safety, Site, Target
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
-from taskmq_migrate.native.taskclasses import ENGINE, bases, is_base, methods, task_classes
+from taskmq_migrate.native.retrying import policy_of
+from taskmq_migrate.native.taskclasses import (
+    ENGINE,
+    bases,
+    has_policy,
+    is_base,
+    methods,
+    task_classes,
+)
 from taskmq_migrate.native.taskhooks import HOOKS, hook_edits, is_super
 from taskmq_migrate.native.taskoptions import DROPPED, RENAMED
 from taskmq_migrate.problems import Unclear
@@ -70,11 +78,10 @@ class TaskClasses(PythonRule):
                 before="from shop.base import Committed\n\n\n"
                 "class Later(Committed):\n    max_retries = 5\n\n"
                 "    def apply_async(self, *args, **kwargs):\n        return None\n",
-                after="from shop.base import Committed\n\n\n"
+                after="from shop.base import Committed\nfrom taskmq import Retry\n\n\n"
                 "class Later(Committed):\n"
-                "    # TODO(taskmq-migrate TMQ116): max_retries: the policy of a class is one "
-                "attribute: retry = Retry(max_attempts=…)\n"
-                "    max_retries = 5\n\n"
+                '    retry = Retry(max_attempts=6, backoff="fixed", base=180, jitter=False, '
+                "retry_on=())\n\n"
                 "    # TODO(taskmq-migrate TMQ116): apply_async: jobs come from delay(), submit() "
                 "and workflows alike: do it where the task is called\n"
                 "    def apply_async(self, *args, **kwargs):\n        return None\n",
@@ -150,12 +157,16 @@ class TaskClasses(PythonRule):
     def _options(self, file: PythonFile, node: cst.ClassDef) -> Iterator[Site]:
         lines = [each for each in node.body.body if isinstance(each, cst.SimpleStatementLine)]
         gone: list[cst.SimpleStatementLine] = []
+        retrying: dict[str, tuple[cst.SimpleStatementLine, cst.BaseExpression]] = {}
         for line in lines:
             name, value = _bound(line)
             if value is None:
                 continue
             if name in DROPPED or name == "abstract" or (name, _code(value)) in _AS_IT_IS:
                 gone.append(line)
+                continue
+            if name in RETRY_OPTIONS:
+                retrying[name] = (line, value)
                 continue
             try:
                 edit = _option(file, name, line, value)
@@ -164,6 +175,8 @@ class TaskClasses(PythonRule):
                 continue
             if edit is not None:
                 yield file.convert_at(line, "a policy of the class", edit)
+        if retrying:
+            yield self._policy(file, node, retrying)
         if not gone:
             return
         empty = len(gone) == len(node.body.body)
@@ -171,6 +184,30 @@ class TaskClasses(PythonRule):
         if empty:
             edits.append(file.replace(file.span(gone[0].body[0]), "pass"))
         yield file.convert_at(gone[0], "options that the engine has no use for", *edits)
+
+    def _policy(
+        self,
+        file: PythonFile,
+        node: cst.ClassDef,
+        given: dict[str, tuple[cst.SimpleStatementLine, cst.BaseExpression]],
+    ) -> Site:
+        """One policy in place of all that a class says of retries."""
+        first, *others = [line for line, _ in given.values()]
+        text, imports = file.import_as("taskmq.Retry", first)
+        try:
+            if any(has_policy(file, each) for each in bases(node)):
+                raise Unclear("a class that it derives from has some too: write retry = Retry(…)")
+            policy = policy_of(file, {name: value for name, (_, value) in given.items()}, True)
+        except Unclear as problem:
+            return file.mark_at(first, f"{', '.join(given)}: {problem}")
+        parts = comma_separated(policy.parts if policy is not None else [])
+        return file.convert_at(
+            first,
+            "a policy of the class",
+            file.replace(file.span(first.body[0]), f"retry = {text}(", *parts, ")"),
+            *(file.replace(file.lines_of(each)) for each in others),
+            imports=imports,
+        )
 
 
 _AS_IT_IS = frozenset({("acks_late", "True"), ("ignore_result", "False"), ("rate_limit", "None")})
@@ -203,10 +240,6 @@ def _option(
         return file.replace(span, "store_result = False")
     if name == "acks_late" and is_literal(value, "False"):
         return file.replace(span, 'ack = "on_receipt"')
-    if name in RETRY_OPTIONS:
-        raise Unclear(
-            f"{name}: the policy of a class is one attribute: retry = Retry(max_attempts=…)"
-        )
     if name in ("ignore_result", "acks_late", "serializer"):
         raise Unclear(f"{name}: the engine has no such option, or not with this value")
     return None

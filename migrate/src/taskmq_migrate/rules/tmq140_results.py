@@ -20,7 +20,6 @@ ASKED = {
     "failed": '.state == "FAILED"',
 }
 GONE = {
-    "ready": "result.state says where the job is; wait(timeout) waits for its end",
     "children": "a workflow's status lists its jobs",
     "parent": "a workflow's status lists its jobs",
     "collect": "a workflow's status lists its jobs",
@@ -42,8 +41,8 @@ class Results(PythonRule):
         risk="get() raises RemoteError for a job that failed, with the type and text of the "
         "original exception, "
         "instead of the exception itself; TimeoutError is ResultTimeout, which is a TimeoutError. "
-        "Where no app is named, that of the project is imported, with --unsafe: its module may "
-        "import this one.",
+        "Where no app is named, that of the project is imported: with --unsafe if its module "
+        "imports others of the project, which may import this one.",
         examples=(
             Example(
                 "views.py",
@@ -57,9 +56,11 @@ class Results(PythonRule):
                 "poll.py",
                 before="from celery.result import AsyncResult\n"
                 "from shop.app import app\n\n\n"
-                "def is_done(job_id):\n    return AsyncResult(job_id, app=app).successful()\n",
-                after="from shop.app import app\n\n\n"
-                'def is_done(job_id):\n    return (app.result(job_id).state == "SUCCEEDED")\n',
+                "def is_done(job_id):\n    return AsyncResult(job_id, app=app).successful()\n\n\n"
+                "def is_over(job_id):\n    return AsyncResult(job_id).ready()\n",
+                after="from taskmq.states import TERMINAL\nfrom shop.app import app\n\n\n"
+                'def is_done(job_id):\n    return (app.result(job_id).state == "SUCCEEDED")\n\n\n'
+                "def is_over(job_id):\n    return (app.result(job_id).state in TERMINAL)\n",
                 others={"shop/app.py": 'from celery import Celery\n\napp = Celery("shop")\n'},
             ),
         ),
@@ -108,13 +109,21 @@ class Results(PythonRule):
             file.replace(file.span(call), *parts),
             imports=imports,
             released=released,
-            safety=Safety.UNSAFE if imports else None,
+            safety=Safety.UNSAFE if imports and not file.facts.app_stands_alone else None,
         )
 
     def _asked(self, file: PythonFile, node: cst.Attribute) -> Iterator[Site]:
         name = node.attr.value
         call = file.parent(node)
-        if name in ASKED and isinstance(call, cst.Call) and call.func is node and not call.args:
+        if name == "ready" and isinstance(call, cst.Call) and call.func is node and not call.args:
+            text, imports = file.import_as("taskmq.states.TERMINAL", node)
+            yield file.convert_at(
+                call,
+                "asks for the state",
+                file.replace(file.span(call), "(", file.whole(node.value), f".state in {text})"),
+                imports=imports,
+            )
+        elif name in ASKED and isinstance(call, cst.Call) and call.func is node and not call.args:
             yield file.convert_at(
                 call,
                 "asks for the state",
