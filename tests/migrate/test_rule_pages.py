@@ -1,8 +1,11 @@
 """Every example that `taskmq-migrate explain` shows is run."""
 
 import pytest
+from click.testing import CliRunner
 from tests.migrate.tools import migrate
 
+from taskmq_migrate.cli.main import cli
+from taskmq_migrate.kinds import kind_of
 from taskmq_migrate.model import Example, Safety, Status
 from taskmq_migrate.registry import all_rules
 from taskmq_migrate.rule import AnyRule
@@ -40,6 +43,22 @@ def test_a_rule_says_what_it_is(rule: AnyRule) -> None:
     assert rule.kinds
     assert rule.doctor == (rule.id >= "TMQ900")
     assert not rule.doctor or rule.safety is Safety.REPORT_ONLY
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_a_page_shows_what_happens_in_every_kind_of_file(rule: AnyRule) -> None:
+    shown = [each for each in rule.page.examples if each.after not in ("", each.before)]
+    shown += [each for each in rule.page.examples if each.reports]
+    assert {kind_of(each.path) for each in shown} == rule.kinds
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_explain_shows_the_examples_that_are_run(rule: AnyRule) -> None:
+    page = CliRunner().invoke(cli, ["explain", rule.id], catch_exceptions=False)
+    assert page.exit_code == 0
+    for example in rule.page.examples:
+        for line in (example.before + example.after).splitlines():
+            assert line.strip() in page.output
 
 
 def test_ids_are_unique() -> None:

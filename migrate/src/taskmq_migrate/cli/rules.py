@@ -44,10 +44,13 @@ def explain(rule: str) -> None:
 def _show(console: Console, example: Example) -> None:
     suffix = example.path[example.path.rfind(".") :] if "." in example.path else ""
     lexer = LEXERS.get(suffix, "text")
-    for path, text in example.others.items():
-        console.print(f"\n[dim]{escape(path)}[/]")
-        console.print(Syntax(text.rstrip(), lexer, background_color="default"))
-    for name, text in (("before", example.before), ("after", example.after)):
+    shown = [(path, text.rstrip()) for path, text in example.others.items()]
+    shown += [
+        (f"{example.path}, before", example.before),
+        (f"{example.path}, after", example.after),
+    ]
+    highlighter = Syntax("", lexer, background_color="default")
+    for title, text in shown:
         if text:
-            console.print(f"\n[dim]{escape(example.path)}, {name}[/]")
-            console.print(Syntax(text.rstrip("\n"), lexer, background_color="default"))
+            console.print(f"\n[dim]{escape(title)}[/]")
+            console.print(highlighter.highlight(text.rstrip("\n")), soft_wrap=True)

@@ -31,6 +31,13 @@ class OldPins(TextRule):
                 "# TODO(taskmq-migrate TMQ007): taskmq-celery needs kombu>=5.5: loosen "
                 "kombu==4.6.11\nkombu==4.6.11\nvine>=5\n",
             ),
+            Example(
+                "setup.cfg",
+                before="[options]\ninstall_requires =\n    celery\n    vine==1.3.0\n",
+                after="[options]\ninstall_requires =\n    celery\n"
+                "    # TODO(taskmq-migrate TMQ007): taskmq-celery needs vine>=5.1: loosen "
+                "vine==1.3.0\n    vine==1.3.0\n",
+            ),
         ),
     )
 

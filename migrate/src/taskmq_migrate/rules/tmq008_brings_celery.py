@@ -27,6 +27,11 @@ class BringsCelery(TextRule):
         risk="Nothing is changed.",
         examples=(
             Example("requirements.txt", before="flower>=2\ndjango-celery-beat\n", reports=2),
+            Example(
+                "setup.cfg",
+                before="[options]\ninstall_requires =\n    celery\n    flower\n",
+                reports=1,
+            ),
         ),
     )
 

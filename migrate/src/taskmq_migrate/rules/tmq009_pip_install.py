@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import Command, commands
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.document import Document
@@ -30,6 +31,11 @@ class PipInstall(TextRule):
                 before='FROM python:3.12\nRUN pip install -U "celery[redis]>=5" gunicorn\n',
                 after="FROM python:3.12\n"
                 f'RUN pip install -U "{SHIM}[redis]{SHIM_VERSIONS}" gunicorn\n',
+            ),
+            *in_files(
+                (Kind.INI, Kind.MAKEFILE, Kind.SHELL, Kind.YAML),
+                "uv pip install celery gunicorn",
+                f'uv pip install "{SHIM}{SHIM_VERSIONS}" gunicorn',
             ),
         ),
     )

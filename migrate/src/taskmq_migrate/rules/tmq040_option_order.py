@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import Command, commands, moved
 from taskmq_migrate.document import Document
 from taskmq_migrate.model import Example, Kind, Page, Site, Span
@@ -60,6 +61,11 @@ class OptionOrder(TextRule):
                 "docker-compose.yml",
                 before="services:\n  beat:\n    command: celery beat -A shop  # one of them\n",
                 after="services:\n  beat:\n    command: celery -A shop beat  # one of them\n",
+            ),
+            *in_files(
+                (Kind.INI, Kind.MAKEFILE, Kind.SHELL, Kind.SYSTEMD),
+                "/srv/bin/celery worker -A shop -c 4",
+                "/srv/bin/celery -A shop worker -c 4",
             ),
         ),
     )

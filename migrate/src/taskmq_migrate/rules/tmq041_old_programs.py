@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import Command, commands
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Page, Site
+from taskmq_migrate.model import Example, Kind, Page, Site
 from taskmq_migrate.rule import TextRule
 from taskmq_migrate.rules.tmq040_option_order import RULE as OPTION_ORDER
 from taskmq_migrate.shellwords import celery_at
@@ -48,6 +49,11 @@ class OldPrograms(TextRule):
                 before="worker: celery worker --autoreload\n",
                 after="# TODO(taskmq-migrate TMQ041): Celery 4 dropped --autoreload: watch files "
                 "with another program\nworker: celery worker --autoreload\n",
+            ),
+            *in_files(
+                OPTION_ORDER.kinds - {Kind.PROCFILE, Kind.SHELL},
+                "/srv/bin/celerybeat -l info",
+                "/srv/bin/celery beat -l info",
             ),
         ),
     )

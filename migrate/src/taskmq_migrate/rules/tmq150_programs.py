@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import Command, Word, commands
 from taskmq_migrate.document import Document
 from taskmq_migrate.model import Example, Kind, Page, Safety, Site, Span, Target
@@ -57,6 +58,11 @@ class Programs(TextRule):
                 "      - shop.app\n      - worker\n      - --without-gossip\n      - -c4\n",
                 after="services:\n  worker:\n    command:\n      - taskmq\n      - -A\n"
                 "      - shop.app\n      - worker\n      - --concurrency=4\n",
+            ),
+            *in_files(
+                OPTION_ORDER.kinds - {Kind.PROCFILE, Kind.YAML},
+                "/srv/bin/celery -A shop.app worker -Ofair -l INFO",
+                "/srv/bin/taskmq -A shop.app worker --log-level info",
             ),
             Example(
                 "manage.py",

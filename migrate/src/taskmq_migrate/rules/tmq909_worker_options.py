@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import commands
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Page, Safety, Site
+from taskmq_migrate.model import Example, Kind, Page, Safety, Site
 from taskmq_migrate.rule import TextRule
 from taskmq_migrate.rules.tmq040_option_order import RULE as OPTION_ORDER
 from taskmq_migrate.shellwords import celery_at, subcommand_at
@@ -42,6 +43,9 @@ class WorkerOptions(TextRule):
         "-O fair and what goes with it answered to how Celery shares jobs out.",
         risk="None: nothing is changed.",
         examples=(
+            *in_files(
+                OPTION_ORDER.kinds - {Kind.PROCFILE}, "/srv/bin/celery -A shop worker -O fair"
+            ),
             Example(
                 "Procfile",
                 before="worker: celery -A shop worker -O fair --without-gossip -c 4\n"
