@@ -95,9 +95,10 @@ def _database(postgres: services.Postgres) -> str:
 
 
 def _commands(redis: services.Redis) -> tuple[str, ...]:
+    """What clients sent: its count of commands has those within scripts as well."""
     script = (
         f"{services.find_program('redis-cli')} -p {redis.port} INFO stats "
-        "| sed -n 's/total_commands_processed:\\([0-9]*\\).*/\\1/p'"
+        "| sed -n 's/total_reads_processed:\\([0-9]*\\).*/\\1/p'"
     )
     return ("sh", "-c", script)
 

@@ -16,6 +16,9 @@ Figures = dict[str, float]
 PAUSE = 0.05, 0.15
 """Seconds before a sample, from and to: the worker falls asleep, out of step with any poll."""
 BEHIND = 1_000
+SETTLING = 15.0
+"""Seconds until idle workers are watched: what they asked at their start has been counted by then
+(PostgreSQL hears of a connection's transactions up to ten seconds late)."""
 MILLI, MICRO, MEBI = 1e3, 1e6, 1 << 20
 
 
@@ -109,16 +112,14 @@ def idle(queue: Contestant, order: Order) -> Figures:
     marks = Marks(order.marks)
     with queue.workers() as crew:
         _warm_up(queue, marks, crew)
-        # PostgreSQL hears of a connection's transactions up to ten seconds late: those of the start
-        # would count as asked by a worker that rests.
-        time.sleep(max(1.0, order.seconds))
+        time.sleep(SETTLING)
         pids = [worker.pid for worker in crew]
         cpu, asked = cpu_seconds(pids), _asked(order)
         time.sleep(order.seconds)
         cpu, asked = cpu_seconds(pids) - cpu, _asked(order) - asked
     figures = {"CPU %": cpu / order.seconds * 100}
     if order.probe:
-        figures["commands/s"] = max(0, asked - 1) / order.seconds  # the probe is one
+        figures["commands/s"] = max(0, asked - 1) / order.seconds  # one is the probe
     return figures
 
 
