@@ -12,7 +12,7 @@ from taskmq.transport import Enqueued
 from taskmq.transports._alike import all_plain
 
 from .server import Server
-from .wire import entry_of, is_plain, plain_entries_of
+from .wire import entry_of, is_plain, plain_runs_of
 
 __all__ = ["enqueue", "refusal"]
 
@@ -22,8 +22,8 @@ TURNS = b"turns"
 def enqueue(server: Server, sealed: Sequence[Sealed], now: float | None) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
     if all_plain(sealed, is_plain):
-        plain = plain_entries_of(sealed)
-        answer = server.run("enqueue_plain", {"now": now, "entries": plain})
+        runs = plain_runs_of(sealed)
+        answer = server.run("enqueue_plain", {"now": now, "runs": runs, "count": len(sealed)})
         if answer != TURNS:
             return _answers(sealed, answer)
     entries = [entry_of(each) for each in sealed]

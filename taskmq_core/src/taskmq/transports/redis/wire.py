@@ -28,7 +28,7 @@ __all__ = [
     "is_plain",
     "packed",
     "payload_of",
-    "plain_entries_of",
+    "plain_runs_of",
     "raw_bytes",
     "records_of",
     "replacement_of",
@@ -152,28 +152,47 @@ def is_plain(sealed: Sealed) -> bool:
     return is_free(sealed) and sealed.envelope.workflow is None
 
 
-def plain_entries_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
-    """New jobs of that kind. The fields of those of one pattern are packed once: all but the id,
-    which comes first."""
-    entries: list[tuple[Any, ...]] = []
-    seen: Envelope | None = None
-    shared: tuple[Any, ...] = ()
-    head = tail = b""
+def plain_runs_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
+    """New jobs of that kind, as enqueue_plain.lua wants them. Those that follow each other with one
+    pattern, and an id of the same form, are one run: the fields around the id are packed once."""
+    runs: list[tuple[Any, ...]] = []
+    seen: tuple[Envelope, int] | None = None
+    ids: list[str] = []
+    envelopes: list[msgspec.Raw] = []
     for one in sealed:
-        envelope = one.envelope
-        if one.pattern is None or one.pattern is not seen:
-            seen = one.pattern
-            packed, own = encode(_fields_of(envelope)), encode(envelope.id)
-            head, tail = packed[:FIRST_FIELD], packed[FIRST_FIELD + len(own) :]
-            shared = (
-                envelope.queue,
-                envelope.priority,
-                False if envelope.eta is None else envelope.eta,
-                False if envelope.expires_at is None else envelope.expires_at,
-            )
-        fields = head + encode(envelope.id) + tail
-        entries.append((envelope.id, *shared, raw_bytes(fields), raw_bytes(one.data)))
-    return entries
+        envelope, job_id = one.envelope, one.envelope.id
+        if (
+            seen is None
+            or seen[0] is not one.pattern
+            or seen[1] != len(job_id)
+            or not job_id.isascii()
+        ):
+            seen = None if one.pattern is None else (one.pattern, len(job_id))
+            ids, envelopes = [], []
+            runs.append((*_place_of(envelope), *_around_id(envelope), ids, envelopes))
+        ids.append(job_id)
+        envelopes.append(raw_bytes(one.data))
+    return runs
+
+
+def _place_of(envelope: Envelope) -> tuple[Any, ...]:
+    return (
+        envelope.queue,
+        envelope.priority,
+        False if envelope.eta is None else envelope.eta,
+        False if envelope.expires_at is None else envelope.expires_at,
+    )
+
+
+def _around_id(envelope: Envelope) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """The stored fields of a job before its id and behind it, up to the value of ``enqueued_at``:
+    the script adds that, and two fields more. A map of fewer than 16 begins with a byte that has
+    their number."""
+    packed, job_id = encode(_fields_of(envelope)), encode(envelope.id)
+    mark = job_id[: len(job_id) - len(envelope.id.encode())]
+    before = bytes([packed[0] + 3]) + packed[1:FIRST_FIELD] + mark
+    behind = packed[FIRST_FIELD + len(job_id) :] + encode("enqueued_at")
+    return raw_bytes(before), raw_bytes(behind)
 
 
 def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:

@@ -3,13 +3,14 @@
 -- up than the job to store. See enqueue.lua for the answer; it is "turns", and nothing is stored,
 -- where any line has turns, since new jobs have to take them, too.
 --
--- ARGS.entries: each its id, queue, priority, eta and expires_at (or false), the fields of the job
--- as a map in MessagePack, and its envelope.
+-- ARGS.runs: jobs that follow each other and are alike, each run its queue, priority, eta and
+-- expires_at (or false); what is before and behind the id in the fields of a job, a map in
+-- MessagePack that lacks three of its values at the end; the ids; and the envelopes.
 
 local PREFIX = string.sub(KEYS[1], 1, -5)
 local ARGS = cmsgpack.unpack(ARGV[1])
 local call, MOST_VALUES = redis.call, 3000
-local entries, count = ARGS.entries, #ARGS.entries
+local runs, count = ARGS.runs, ARGS.count
 
 if call('EXISTS', PREFIX .. 'present') == 1 then return 'turns' end
 local NOW = ARGS.now
@@ -22,21 +23,22 @@ end
 local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
 if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
 
--- A map of fewer than 16 fields begins with one byte that has their number.
-local function stored(fields, visible_at)
-  return string.char(string.byte(fields) + 3) .. string.sub(fields, 2)
-    .. cmsgpack.pack('enqueued_at', NOW, 'visible_at', visible_at, 'seq', seq)
+-- What every job of a run has behind its id, but for the value of the last field.
+local function rest(behind, visible_at)
+  return behind .. cmsgpack.pack(NOW, 'visible_at', visible_at, 'seq')
 end
 
 -- Mostly one comes alone, and then gathering would be half of the work.
 if count == 1 then
-  local id, queue, priority, eta, expires_at, fields, envelope = unpack(entries[1])
+  local queue, priority, eta, expires_at, before, behind, ids, envelopes = unpack(runs[1])
+  local id = ids[1]
   seq = seq + 1
   local is_delayed = eta and eta > NOW
-  if call('HSETNX', PREFIX .. 'jobs', id, stored(fields, is_delayed and eta or NOW)) == 0 then
+  local job = before .. id .. rest(behind, is_delayed and eta or NOW) .. cmsgpack.pack(seq)
+  if call('HSETNX', PREFIX .. 'jobs', id, job) == 0 then
     return cmsgpack.pack({others = {{1, id}}})
   end
-  call('HSET', PREFIX .. 'envelopes', id, envelope)
+  call('HSET', PREFIX .. 'envelopes', id, envelopes[1])
   call('ZADD', PREFIX .. 'order', seq, id)
   if is_delayed then
     call('ZADD', PREFIX .. 'delayed:' .. queue, string.format('%.17g', eta), id)
@@ -51,49 +53,70 @@ if count == 1 then
   return ''
 end
 
-local function send(name, key, values)
-  for start = 1, #values, MOST_VALUES do
-    call(name, PREFIX .. key, unpack(values, start, math.min(start + MOST_VALUES - 1, #values)))
+-- For many values one command, or as many as have to be: what it answers to the last.
+local function send(name, key, values, from)
+  local last = math.min(from + MOST_VALUES - 1, #values)
+  return call(name, PREFIX .. key, unpack(values, from, last))
+end
+
+local function send_all(name, key, values)
+  for from = 1, #values, MOST_VALUES do send(name, key, values, from) end
+end
+
+local jobs, envelopes, order, others, planned = {}, {}, {}, {}, {}
+local lanes, queues = {}, {}  -- the values by key; each queue once
+local size, index = 0, 0  -- of what is stored, and in the batch
+
+local function lane_of(name, queue)
+  local key = name .. ':' .. queue
+  local lane = lanes[key]
+  if not lane then
+    lane = {}
+    lanes[key], queues[queue] = lane, true
+  end
+  return lane
+end
+
+for _, run in ipairs(runs) do
+  local queue, priority, eta, expires_at, before, behind, ids, data = unpack(run)
+  local is_delayed = eta and eta > NOW
+  local lane = lane_of(is_delayed and 'delayed' or 'ready', queue)
+  local expiring = expires_at and lane_of('expiring', queue)
+  local score = is_delayed and string.format('%.17g', eta) or 0 - priority
+  local expiry = expires_at and string.format('%.17g', expires_at)
+  behind = rest(behind, is_delayed and eta or NOW)
+  for from = 1, #ids, MOST_VALUES do
+    local known = send('HMGET', 'jobs', ids, from)
+    for offset = 1, #known do
+      local at = from + offset - 1
+      local id = ids[at]
+      index = index + 1
+      if known[offset] or planned[id] then
+        others[#others + 1] = {index, id}
+      else
+        planned[id] = true
+        seq = seq + 1
+        jobs[size + 1], jobs[size + 2] = id, before .. id .. behind .. cmsgpack.pack(seq)
+        envelopes[size + 1], envelopes[size + 2] = id, data[at]
+        order[size + 1], order[size + 2] = seq, id
+        size = size + 2
+        local next = #lane
+        lane[next + 1] = score
+        lane[next + 2] = is_delayed and id or struct.pack('>I7I7', 0, seq) .. id
+        if expiring then
+          next = #expiring
+          expiring[next + 1], expiring[next + 2] = expiry, id
+        end
+      end
+    end
   end
 end
 
-local jobs, envelopes, order, queues, others, planned = {}, {}, {}, {}, {}, {}
-
-for index = 1, count do
-  local id, queue, priority, eta, expires_at, fields, envelope = unpack(entries[index])
-  if planned[id] or call('HEXISTS', PREFIX .. 'jobs', id) == 1 then
-    others[#others + 1] = {index, id}
-  else
-    planned[id] = true
-    seq = seq + 1
-    local is_delayed = eta and eta > NOW
-    local size = #jobs
-    jobs[size + 1], jobs[size + 2] = id, stored(fields, is_delayed and eta or NOW)
-    envelopes[size + 1], envelopes[size + 2] = id, envelope
-    order[size + 1], order[size + 2] = seq, id
-    local lanes = queues[queue]
-    if not lanes then
-      lanes = {ready = {}, delayed = {}, expiring = {}}
-      queues[queue] = lanes
-    end
-    local lane = is_delayed and lanes.delayed or lanes.ready
-    size = #lane
-    lane[size + 1] = is_delayed and string.format('%.17g', eta) or 0 - priority
-    lane[size + 2] = is_delayed and id or struct.pack('>I7I7', 0, seq) .. id
-    if expires_at then
-      size = #lanes.expiring
-      lanes.expiring[size + 1], lanes.expiring[size + 2] = string.format('%.17g', expires_at), id
-    end
-  end
-end
-
-if #others < count then
-  send('HSET', 'jobs', jobs)
-  send('HSET', 'envelopes', envelopes)
-  send('ZADD', 'order', order)
-end
-for queue, lanes in pairs(queues) do
-  for lane, values in pairs(lanes) do send('ZADD', lane .. ':' .. queue, values) end
+send_all('HSET', 'jobs', jobs)
+send_all('HSET', 'envelopes', envelopes)
+send_all('ZADD', 'order', order)
+for key, values in pairs(lanes) do send_all('ZADD', key, values) end
+for queue in pairs(queues) do
   call('SADD', PREFIX .. 'queues', queue)
   call('PUBLISH', PREFIX .. 'queue:' .. queue, '')
 end
