@@ -2,7 +2,7 @@
 
 from tests.migrate.tools import Migrated, migrate
 
-SETTINGS_RULES = ("TMQ030", "TMQ031", "TMQ032")
+SETTINGS_RULES = ("TMQ030", "TMQ031", "TMQ032", "TMQ034")
 LOADS = "from celery import Celery\n\napp = Celery()\napp.config_from_object({})\n"
 
 

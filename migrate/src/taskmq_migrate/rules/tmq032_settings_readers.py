@@ -1,4 +1,4 @@
-"""Who reads or overrides Celery's settings through Django."""
+"""Who reads Celery's settings through Django."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from taskmq_migrate.names import literal_text
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "renamed"]
 
 SETTINGS = "django.conf.settings"
-OVERRIDES = ("django.test.override_settings", "django.test.utils.override_settings")
 READERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 
 
@@ -26,8 +25,8 @@ class SettingsReaders(PythonRule):
     strict_words = True
     page = Page(
         why="Where TMQ030 renames a setting, settings.CELERY_X and getattr(settings, 'CELERY_X') "
-        "follow. override_settings and the settings fixture of pytest-django say the present name "
-        "as well, since an old one would lose against it.",
+        "follow, and so does what is assigned to them, by the settings fixture of pytest-django as "
+        "well: an old name would lose against the present one.",
         risk="Readers of settings that the project does not set itself are left alone.",
         examples=(
             Example(
@@ -61,7 +60,7 @@ class SettingsReaders(PythonRule):
             old = attribute.attr.value
             assigned = isinstance(file.parent(attribute), cst.AssignTarget)
             if assigned or _renamed(style, old, defined):
-                yield from self._rename(file, attribute.attr, old, style)
+                yield from renamed(file, attribute.attr, old, style)
         for call in file.nodes(cst.Call):
             yield from self._call(file, call, style, defined)
 
@@ -77,21 +76,7 @@ class SettingsReaders(PythonRule):
                 and self._is_settings(file, call.args[0].value)
                 and _renamed(style, old, defined)
             ):
-                yield from self._rename(file, text, old, style)
-        if file.is_(func, *OVERRIDES) or _is_settings_method(func):
-            for argument in call.args:
-                if argument.keyword is not None:
-                    yield from self._rename(file, argument.keyword, argument.keyword.value, style)
-
-    def _rename(
-        self, file: PythonFile, node: cst.Name | cst.SimpleString, old: str, style: Style
-    ) -> Iterator[Site]:
-        new = style.spelled(old)
-        if new is None:
-            return
-        text = f"{node.quote}{new}{node.quote}" if isinstance(node, cst.SimpleString) else new
-        safety = None if style.safe else Safety.UNSAFE
-        yield file.convert_at(node, f"{old} is {new} now", file.swap(node, text), safety=safety)
+                yield from renamed(file, text, old, style)
 
     def _is_settings(self, file: PythonFile, node: cst.CSTNode) -> bool:
         """Django's settings, or the fixture of that name in a test."""
@@ -110,14 +95,16 @@ def _renamed(style: Style, old: str, defined: set[str]) -> bool:
     return old in defined and style.spelled(old) not in defined
 
 
-def _is_settings_method(func: cst.BaseExpression) -> bool:
-    """``self.settings(...)`` of Django's test cases."""
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value == "settings"
-        and isinstance(func.value, cst.Name)
-        and func.value.value == "self"
-    )
+def renamed(
+    file: PythonFile, node: cst.Name | cst.SimpleString, old: str, style: Style
+) -> Iterator[Site]:
+    """A name of a setting, or the text of one, by its present name."""
+    new = style.spelled(old)
+    if new is None:
+        return
+    text = f"{node.quote}{new}{node.quote}" if isinstance(node, cst.SimpleString) else new
+    safety = None if style.safe else Safety.UNSAFE
+    yield file.convert_at(node, f"{old} is {new} now", file.swap(node, text), safety=safety)
 
 
 RULE = SettingsReaders()
