@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from taskmq_migrate.arguments import Parts, comma_separated
-from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.arguments import Part
+from taskmq_migrate.model import Example, Page, Site, Span, Target
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
@@ -53,18 +53,34 @@ class OnCommit(PythonRule):
     def _site(self, file: PythonFile, call: cst.Call, method: cst.Attribute) -> Site:
         on_commit, imports = file.import_as("django.db.transaction.on_commit", call)
         partial, more = file.import_as("functools.partial", call)
-        arguments: list[Parts] = [(file.span(method.value), ".delay")]
-        for each in call.args:
-            keyword = f"{each.keyword.value}=" if each.keyword is not None else ""
-            arguments.append((f"{each.star}{keyword}", file.whole(each.value)))
+        # All that stands between the parentheses is kept, with its comments.
+        kept = _between(file, call)
+        gap = "," if file.source(kept).startswith(("\n", "\r")) else ", "
+        inside: list[Part] = [gap, kept] if call.args else []
+        if len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp):
+            inside = [", (", file.span(call.args[0].value), ")"]
         return file.convert_at(
             call,
             "a callback of the transaction",
             file.replace(
-                file.span(call), f"{on_commit}({partial}(", *comma_separated(arguments), "))"
+                file.span(call),
+                f"{on_commit}({partial}(",
+                file.span(method.value),
+                ".delay",
+                *inside,
+                "))",
             ),
             imports=(*imports, *more),
         )
+
+
+def _between(file: PythonFile, call: cst.Call) -> Span:
+    """What stands between the parentheses of a call, whole lines with their indentation."""
+    start, end = file.text.index("(", file.span(call.func).end) + 1, file.span(call).end - 1
+    text = file.text[start:end]
+    start += len(text) - len(text.lstrip(" \t"))
+    kept = text.rstrip(" \t")
+    return Span(start, end if kept.endswith(("\n", "\r")) else end - len(text) + len(kept))
 
 
 RULE = OnCommit()
