@@ -658,3 +658,11 @@ def test_an_app_is_imported_where_that_makes_no_circle(app: str, converted: bool
     files = {"shop/__init__.py": "", "shop/app.py": app, "shop/views.py": view}
     run = migrate(files, to="native", only=("TMQ140",))
     assert ("app.result(y)" in run.files["shop/views.py"]) is converted
+
+
+def test_an_app_in_a_template_of_projects_is_not_the_projects_own() -> None:
+    view = "from celery.result import AsyncResult\n\nx = AsyncResult(y).get()\n"
+    app = "from celery import Celery\n\napp = Celery()\n"
+    files = {"shop/__init__.py": "", "shop/project_template/app.py": app, "shop/views.py": view}
+    run = migrate(files, to="native", only=("TMQ140",))
+    assert "and this names no app" in run.files["shop/views.py"]

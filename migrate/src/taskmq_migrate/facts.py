@@ -318,14 +318,14 @@ class Facts:
 
     @cached_property
     def only_app(self) -> str | None:
-        """Full name of the one app that the project makes, outside of its tests.
+        """Full name of the one app that the project makes, outside of its tests and templates.
 
         One of the engine counts too: a second run sees what the first has converted.
         """
         found = [
             f"{module.module}.{name}"
             for module in self.modules.values()
-            if "test" not in module.path
+            if "test" not in module.path and "template" not in module.path
             for name in sorted(module.results)
             if "taskmq.App" in module.results[name]
             or self.is_app(f"{module.module}.{name}", module.path)
