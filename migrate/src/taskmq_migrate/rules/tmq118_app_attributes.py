@@ -36,7 +36,7 @@ WHY_NOT = {
     "signature": "task.call(…) is a request as a value",
     "start": "programs of the engine are started by `taskmq`",
     "steps": "WorkerHook has the life of a worker: app.add_hook()",
-    "tasks": "app.load(), then app.registry has the tasks",
+    "tasks": "app.tasks.names() has the names, once app.load() was called",
     "worker_main": "taskmq.worker.Worker(app).run()",
 }
 
@@ -54,6 +54,16 @@ class AppAttributes(PythonRule):
         risk="None: nothing is changed but for the marker.",
         examples=(
             Example(
+                "names.py",
+                before="from shop.app import app\n\n"
+                'print("send" in app.tasks, app.tasks["send"])\nprint(app.tasks.keys())\n',
+                after="from shop.app import app\n\n"
+                'print("send" in app.tasks, app.tasks["send"])\n'
+                "# TODO(taskmq-migrate TMQ118): tasks: app.tasks.names() has the names, once "
+                "app.load() was called\nprint(app.tasks.keys())\n",
+                others={"shop/app.py": 'from celery import Celery\n\napp = Celery("shop")\n'},
+            ),
+            Example(
                 "stop.py",
                 before="from shop.app import app\n\n\n"
                 "def stop(job_id):\n    app.control.revoke(job_id)\n",
@@ -70,8 +80,20 @@ class AppAttributes(PythonRule):
     def sites(self, file: PythonFile) -> Iterator[Site]:
         for node in file.nodes(cst.Attribute):
             name = node.attr.value
-            if name in WHY_NOT and file.is_app(node.value) and not _is_celerys(file, node.value):
+            if name not in WHY_NOT or not file.is_app(node.value):
+                continue
+            if name == "tasks" and _is_looked_up(file, node):
+                continue
+            if not _is_celerys(file, node.value):
                 yield file.mark_at(node, f"{name}: {WHY_NOT[name]}")
+
+
+def _is_looked_up(file: PythonFile, tasks: cst.Attribute) -> bool:
+    """Whether it is asked for one task by its name, as both have it."""
+    around = file.parent(tasks)
+    if isinstance(around, cst.ComparisonTarget):
+        return isinstance(around.operator, cst.In | cst.NotIn)
+    return isinstance(around, cst.Subscript) and around.value is tasks
 
 
 def _is_celerys(file: PythonFile, node: cst.BaseExpression) -> bool:
