@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import metadata
+from libcst.metadata.span_provider import SpanProvidingCodegenState, byte_length_in_utf8
 
 from .document import Document
 from .facts import Facts
@@ -23,6 +24,27 @@ N = TypeVar("N", bound=cst.CSTNode)
 FORM_FEEDS = re.compile(r"(?m)(?:^|(?<=\r))\f+")
 Where = cst.CSTNode | Span
 SUBMITS = frozenset({"apply_async", "delay", "submit"})
+
+
+class _Places(metadata.ByteSpanPositionProvider):
+    """Where each node is, of the one walk that gives the text back as well.
+
+    Asked for through LibCST's wrapper, the same takes three walks.
+    """
+
+    def walk(self, module: cst.Module) -> str:
+        state = SpanProvidingCodegenState(
+            default_indent=module.default_indent,
+            default_newline=module.default_newline,
+            get_length=byte_length_in_utf8,
+            provider=self,
+        )
+        module._codegen(state)
+        return "".join(state.tokens)
+
+    @property
+    def found(self) -> Mapping[cst.CSTNode, Any]:
+        return self._computed
 
 
 class PythonFile(Document):
@@ -42,8 +64,7 @@ class PythonFile(Document):
         except RecursionError:
             raise Unreadable("is nested too deeply to be parsed") from None
         self._parsed = parsed
-        self._wrapper = metadata.MetadataWrapper(module, unsafe_skip_copy=True)
-        self.module = self._wrapper.module
+        self.module = module
 
     # ------------------------------------------------------------------------------- tree
 
@@ -79,10 +100,11 @@ class PythonFile(Document):
     # ----------------------------------------------------------------------------- places
 
     @cached_property
-    def _places(self) -> Any:
-        if self.module.code != self._parsed:
+    def _places(self) -> Mapping[cst.CSTNode, Any]:
+        places = _Places()
+        if places.walk(self.module) != self._parsed:
             raise Unreadable("the parser does not give it back unchanged")
-        return self._wrapper.resolve(metadata.ByteSpanPositionProvider)
+        return places.found
 
     @cached_property
     def _characters(self) -> list[int] | None:
