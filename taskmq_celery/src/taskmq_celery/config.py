@@ -136,8 +136,6 @@ NOT_USED: Mapping[str, str] = {
     "task_retry_on_worker_lost": "a job whose worker was lost is always run again",
     "task_soft_time_limit": _CHILD,
     "task_time_limit": _CHILD,
-    "worker_agent": "there are no agents",
-    "worker_consumer": "the engine takes the jobs",
     "worker_direct": "a queue for each worker is not supported yet",
     "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
     "worker_detect_quorum_queues": _BROKER,
@@ -152,8 +150,6 @@ NOT_USED: Mapping[str, str] = {
     "worker_pool_start_method": _POOL,
     "worker_prefetch_multiplier": f"{_PREFETCH}; it counts for what a `Task.Strategy` holds",
     "worker_proc_alive_timeout": _POOL,
-    "worker_timer": _POOL,
-    "worker_timer_precision": _POOL,
 }
 
 

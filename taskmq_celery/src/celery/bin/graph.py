@@ -26,13 +26,14 @@ def graph(ctx: click.Context) -> None:
 @click.pass_context
 def bootsteps(ctx: click.Context) -> None:
     """Draw the steps of a worker of this app, its own included."""
-    from celery.worker.steps import ConsumerBlueprint, WorkerBlueprint  # as above
+    from celery.worker import WorkController  # as above
+    from celery.worker.consumer import Consumer
 
     app = ctx.obj.app
     drawing: DependencyGraph = DependencyGraph()
     for blueprint in (
-        WorkerBlueprint(steps=app.steps["worker"]),
-        ConsumerBlueprint(steps=app.steps["consumer"]),
+        WorkController.Blueprint(steps=app.steps["worker"]),
+        Consumer.Blueprint(steps=app.steps["consumer"]),
     ):
         drawing.update(
             (_short(step), [_short(symbol_by_name(one)) for one in step.requires])

@@ -71,6 +71,12 @@ class WorkerComponent(bootsteps.StartStopStep):
     def terminate(self, parent: Any) -> Any:
         return super().terminate(parent) if self.begun else None
 
+    def register_with_event_loop(self, w: Any, hub: Any) -> None:
+        """With an event loop, it looks at every task that arrives (`Autoscaler.maybe_scale`), and
+        every `Autoscaler.keepalive` seconds."""
+        w.consumer.on_task_message.add(w.autoscaler.maybe_scale)
+        hub.call_repeatedly(w.autoscaler.keepalive, w.autoscaler.maybe_scale)
+
     def info(self, w: Any) -> dict[str, Any]:
         return {"autoscaler": w.autoscaler.info()}
 

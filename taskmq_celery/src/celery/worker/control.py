@@ -272,12 +272,7 @@ def conf(state: Any, with_defaults: bool = False, **_: Any) -> dict[str, Any]:
 def stats(state: Any, **_: Any) -> dict[str, Any]:
     """The process, its pool and its broker, in figures."""
     told: dict[str, Any] = state.consumer.controller.stats()
-    connection = state.app.connection_for_read()
-    return {**told, "broker": _without_secrets(connection.info())}
-
-
-def _without_secrets(broker: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in broker.items() if name != "password"}
+    return told
 
 
 @inspect_command()

@@ -162,15 +162,12 @@ class WorkerEvents:
 
     def __init__(self, controller: Any) -> None:
         self._controller = controller
-        app, options = controller.app, controller.options
+        app = controller.app
         self.dispatcher: WorkerDispatcher | None = None
-        self._heart: Heart | None = None
         if not carries_control(app.conf.broker_write_url):
             return
         wanted = ("worker", "task") if controller.task_events else ("worker",)
         self.dispatcher = WorkerDispatcher(app, controller.hostname, wanted)
-        self._with_heart = not options.get("without_heartbeat")
-        self._interval = options.get("heartbeat_interval")
 
     # -- the worker --------------------------------------------------------------------------
 
@@ -180,16 +177,12 @@ class WorkerEvents:
             self.dispatcher.enabled = True
             self._controller.app._eventers[self._controller.hostname] = self
 
-    def start(self) -> None:
-        """Say that the worker is there, and go on saying so."""
-        if self.dispatcher is not None and self._with_heart:
-            self._heart = _WorkerHeart(self._controller, self.dispatcher, self._interval)
-            self._heart.start()
+    def heart(self, interval: float | None) -> Heart:
+        """What says that the worker is there, every so many seconds. There is a dispatcher."""
+        return _WorkerHeart(self._controller, self.dispatcher, interval)
 
     def stop(self) -> None:
-        """Say that the worker is gone."""
-        if self._heart is not None:
-            self._heart.stop()
+        """Send the last events, and no more."""
         if self.dispatcher is not None:
             self.dispatcher.enabled = False
             self._controller.app._eventers.pop(self._controller.hostname, None)
@@ -265,7 +258,7 @@ SIGTERM = 15
 class _WorkerHeart(Heart):
     """Knows how much the engine does."""
 
-    def __init__(self, controller: Any, dispatcher: WorkerDispatcher, interval: Any) -> None:
+    def __init__(self, controller: Any, dispatcher: Any, interval: float | None) -> None:
         super().__init__(dispatcher.outbox, dispatcher, interval)
         self._controller = controller
 

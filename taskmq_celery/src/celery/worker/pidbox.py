@@ -20,7 +20,6 @@ logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
 connection_logger = get_logger("celery.worker.consumer.connection")
 
-LOST = "consumer: Connection to broker lost. Trying to re-establish the connection..."
 CANNOT_CONNECT = "consumer: Cannot connect to %s: %s.\n%s\n"
 NEXT = "Will retry using next failover."
 AGAIN = "Trying again in {:.2f} seconds... ({})"
@@ -45,33 +44,51 @@ class Pidbox:
     _errors: tuple[type[BaseException], ...] = (OSError,)
     """What a lost connection raises."""
 
-    def __init__(self, controller: Any) -> None:
-        self._controller = controller
+    def __init__(self, c: Any) -> None:
+        self.consumer = c
+        self.node: Any = None
+        """Kombu's, while it listens."""
+        self.connection: Any = None
         self._thread: threading.Thread | None = None
         self._listening = threading.Event()
         # No event: it is set by signal handlers, which may interrupt one another.
-        self._stopped = False
+        self._stopped = self._anew = False
         self._was_connected = False
 
-    def start(self) -> None:
+    def start(self, c: Any) -> None:
         """Returns when commands are heard, or the broker takes longer than `PATIENCE`."""
-        self._thread = threading.Thread(target=self._run, name="celery-pidbox", daemon=True)
+        self._thread = threading.Thread(
+            target=self.loop, args=(c,), name="celery-pidbox", daemon=True
+        )
         self._thread.start()
         self._listening.wait(PATIENCE)
 
-    def stop(self) -> None:
+    def stop(self, c: Any) -> None:
         """Obey no more. Returns at once; safe in a signal handler."""
         self._stopped = True
 
-    def join(self) -> None:
+    def shutdown(self, c: Any) -> None:
         """Wait until it has left the broker, if that takes no longer than usual."""
         self._stopped = True
         if self._thread is not None:
             self._thread.join(2 * PAUSE)
 
-    def _run(self) -> None:
+    def reset(self) -> None:
+        """Leave the broker, and listen to it anew, over another connection."""
+        self._anew = True
+
+    def on_stop(self) -> None:
+        """When it has left the broker: nothing is heard."""
+        self.node = self.connection = None
+
+    @property
+    def _is_over(self) -> bool:
+        return self._stopped or self.consumer.closing
+
+    def loop(self, c: Any) -> None:
+        """Listen and obey until it is stopped; connect anew as often as it takes."""
         pause = PAUSE
-        while not self._stopped:
+        while not self._is_over:
             self._listening.clear()
             try:
                 with self._connect() as connection:
@@ -82,22 +99,24 @@ class Pidbox:
                 if self._listening.is_set():
                     pause = PAUSE
                     if isinstance(error, self._errors):
-                        consumer_logger.warning(LOST)
+                        c.on_connection_error_after_connected(error)
                         continue
                 logger.warning(
                     "Remote control: %s; trying again in %.1f s", _one_line(error), pause
                 )
                 self._sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+            finally:
+                self.on_stop()
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._stopped and time.monotonic() < until:
+        while not self._is_over and time.monotonic() < until:
             time.sleep(min(PAUSE, seconds))
 
     def _connect(self) -> Any:
         """A connection that is open. Raises `_StoppedError`."""
-        app = self._controller.app
+        app = self.consumer.app
         # Nobody would answer the broker's heartbeats while a command is carried out.
         connection = app.connection_for_read(heartbeat=0)
         self._errors = (*connection.recoverable_connection_errors, OSError)
@@ -113,7 +132,7 @@ class Pidbox:
             consumer_logger.error(CANNOT_CONNECT, connection.as_uri(), _one_line(error), then)
 
         def go_on() -> None:
-            if self._stopped:
+            if self._is_over:
                 raise _StoppedError
 
         connection.ensure_connection(tell, callback=go_on, reraise_as_library_errors=False, **LATER)
@@ -123,44 +142,47 @@ class Pidbox:
         return connection
 
     def _serve(self, connection: Any) -> None:
-        controller = self._controller
+        consumer = self.consumer
         channel = connection.channel()
-        node = controller.app.control.mailbox(connection).Node(
-            controller.hostname,
+        self.connection, self._anew = connection, False
+        self.node = consumer.app.control.mailbox(connection).Node(
+            consumer.hostname,
             state=AttributeDict(
-                app=controller.app,
-                hostname=controller.hostname,
-                consumer=controller.consumer,
+                app=consumer.app,
+                hostname=consumer.hostname,
+                consumer=consumer,
                 tset=set,
             ),
             handlers=Panel.data,
             channel=channel,
         )
-        node.listen(channel, callback=lambda body, message: self._obey(node, body, message))
+        self.node.listen(channel, callback=self.on_message)
         self._listening.set()
-        while not self._stopped:
+        while not (self._is_over or self._anew):
             try:
                 connection.drain_events(timeout=PAUSE)
             except TimeoutError:
                 continue
 
-    def _obey(self, node: Any, body: Any, message: Any) -> None:
-        if self._stopped:
+    def on_message(self, body: Any, message: Any) -> None:
+        """Obey a command, unless it is stopped."""
+        if self._is_over:
             return
+        controller = self.consumer.controller
         try:
-            node.handle_message(body, message)
+            self.node.handle_message(body, message)
             state.maybe_shutdown()
         except WorkerTerminate as error:
-            self._controller.exitcode = _code(error)
-            self._controller.terminate()
+            controller.exitcode = _code(error)
+            controller.terminate()
         except WorkerShutdown as error:
-            self._controller.stop(exitcode=_code(error))
+            controller.stop(exitcode=_code(error))
         except Exception as error:
             # The command was carried out, but its answer did not get away.
             logger.exception("Remote control: no answer to %r", body.get("method"))
             if body.get("reply_to"):
-                node.reply(
-                    {node.hostname: {"error": repr(error)}},
+                self.node.reply(
+                    {self.node.hostname: {"error": repr(error)}},
                     **body["reply_to"],
                     ticket=body.get("ticket"),
                 )

@@ -8,7 +8,7 @@ into its queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from vine import promise
@@ -91,14 +91,15 @@ class Strategies:
         self._consumer = consumer
         self._handlers: dict[str, Callable[..., Any]] = {}
 
-    def update(self) -> None:
-        """Call the strategy of every task. Raises what it raises."""
+    def update(self) -> Mapping[str, Callable[..., Any]]:
+        """Call the strategy of every task; gives what they gave. Raises what it raises."""
         consumer = self._consumer
         self._handlers = {
             task.name: task.start_strategy(consumer.app, consumer)
             for task in list(consumer.app.tasks.values())
             if _has_its_own(task)
         }
+        return self._handlers
 
     @property
     def wanted(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kombu.asynchronous.timer import to_timestamp
 from kombu.utils.imports import symbol_by_name
 
 from celery import signals
@@ -13,21 +14,13 @@ from celery.app import trace
 from celery.exceptions import InvalidTaskError
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
+from celery.utils.time import timezone
 from taskmq_celery.message import stamp_values
 
 from . import state
-from .request import Request
+from .request import Request, create_request_cls
 
-__all__ = (
-    "announce",
-    "default",
-    "hybrid_to_proto2",
-    "is_heard",
-    "is_revoked",
-    "proto1_to_proto2",
-    "remembers_revoked",
-    "request_of",
-)
+__all__ = ("default",)
 
 logger = get_logger(__name__)
 consumer_logger = get_logger("celery.worker.consumer.consumer")
@@ -91,49 +84,6 @@ def _call_of(body: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         raise InvalidTaskError("Task keyword arguments must be a mapping")
     embed = {name: body.get(name) for name in ("callbacks", "errbacks", "chord")}
     return args, kwargs, {**embed, "chain": None}
-
-
-def default(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., None]:
-    """What happens to every message of a task: it is told of, and run by the worker.
-
-    For classes whose ``Strategy`` does more than that, and then this. What it gives takes a
-    message, its ``body``, ``ack``, ``reject`` and ``callbacks``. A message that is none of this
-    worker's jobs runs in the pool of the consumer.
-    """
-
-    def handler(
-        message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **more: Any
-    ) -> None:
-        start = getattr(message, "start", None)
-        if start is not None:
-            announce(consumer, [message.job])
-            start()
-            return
-        payload, headers, decoded, utc = (
-            (message.body, message.headers, False, app.uses_utc_timezone())
-            if body is None and "args" not in message.payload
-            else hybrid_to_proto2(message, message.payload if body is None else body)
-        )
-        request = _request_class(task)(
-            message,
-            on_ack=ack,
-            on_reject=reject,
-            app=app,
-            hostname=consumer.hostname,
-            eventer=consumer.event_dispatcher,
-            task=task,
-            connection_errors=consumer.connection_errors,
-            body=payload,
-            headers=headers,
-            decoded=decoded,
-            utc=utc,
-        )
-        signals.task_received.send(sender=consumer, request=request)
-        for told in list(callbacks or ()):
-            told(request)
-        request.execute_using_pool(consumer.pool)
-
-    return handler
 
 
 def is_heard() -> bool:
@@ -262,3 +212,102 @@ class Message:
     @property
     def delivery_info(self) -> dict[str, Any]:
         return dict(self.headers.get("delivery_info") or {})
+
+
+def default(
+    task: Any,
+    app: Any,
+    consumer: Any,
+    info: Callable[..., Any] = logger.info,
+    error: Callable[..., Any] = logger.error,
+    task_reserved: Callable[[Any], Any] = state.task_reserved,
+    to_system_tz: Callable[[Any], Any] = timezone.to_system,
+    bytes: type = bytes,
+    proto1_to_proto2: Callable[..., Any] = proto1_to_proto2,
+) -> Callable[..., None]:
+    """What happens to every message of a task: it is told of, and run by the worker.
+
+    For classes whose ``Strategy`` does more than that, and then this. What it gives takes a
+    message, its ``body``, ``ack``, ``reject`` and ``callbacks``. A message that is none of this
+    worker's jobs, which the program took from the broker itself, runs in the pool of the consumer
+    (``consumer.on_task_request``), once it is due and its rate allows it, unless it is revoked.
+    """
+    kind = create_request_cls(
+        _request_class(task), task, consumer.pool, consumer.hostname, consumer.event_dispatcher, app
+    )
+
+    def run(request: Any, callbacks: Iterable[Callable[[Any], Any]]) -> None:
+        bucket = None if consumer.disable_rate_limits else consumer.task_buckets.get(task.name)
+        if bucket is not None and not bucket.can_consume(1):
+            later = bucket.expected_time(1)
+            consumer.timer.call_after(later, run, (request, callbacks), priority=6)
+            return
+        task_reserved(request)
+        for told in callbacks:
+            told(request)
+        consumer.on_task_request(request)
+
+    def task_message_handler(
+        message: Any,
+        body: Any,
+        ack: Callable[..., Any],
+        reject: Callable[..., Any],
+        callbacks: Iterable[Callable[[Any], Any]],
+        to_timestamp: Callable[[Any], float] = to_timestamp,
+    ) -> None:
+        start = getattr(message, "start", None)
+        if start is not None:
+            announce(consumer, [message.job])
+            start()
+            return
+        if body is None and "args" not in message.payload:
+            content, headers, decoded = message.body, message.headers, False
+            utc = app.uses_utc_timezone()
+        else:
+            whole = message.payload if body is None else body
+            change = hybrid_to_proto2 if "task" in (message.headers or {}) else proto1_to_proto2
+            content, headers, decoded, utc = change(message, whole)
+        request = kind(
+            message,
+            on_ack=ack,
+            on_reject=reject,
+            body=bytes(content) if isinstance(content, memoryview) else content,
+            headers=headers,
+            decoded=decoded,
+            utc=utc,
+            connection_errors=consumer.connection_errors,
+        )
+        if request.revoked():
+            return
+        signals.task_received.send(sender=consumer, request=request)
+        told = {"name": request.name, "id": request.id, "eta": request.eta}
+        shown = {"args": headers.get("argsrepr") or "", "kwargs": headers.get("kwargsrepr") or ""}
+        info(trace.LOG_RECEIVED, {**told, **shown}, extra={"data": {**told, **shown}})
+        request.send_event("task-received", **_sent(request, headers))
+        if request.eta is None:
+            run(request, callbacks)
+            return
+        try:
+            when = to_timestamp(to_system_tz(request.eta))
+        except (OverflowError, ValueError) as exc:
+            error("Couldn't convert ETA %r to timestamp: %r. Task: %r", request.eta, exc, told)
+            request.reject(requeue=False)
+            return
+        state.task_scheduled(request)
+        consumer.timer.call_at(when, run, (request, callbacks), priority=6)
+
+    return task_message_handler
+
+
+def _sent(request: Any, headers: dict[str, Any]) -> dict[str, Any]:
+    """What an event tells of a request that has arrived."""
+    said = {name: headers.get(name) for name in ("root_id", "parent_id")}
+    instants = {name: getattr(request, name) for name in ("eta", "expires")}
+    return {
+        "name": request.name,
+        "args": headers.get("argsrepr"),
+        "kwargs": headers.get("kwargsrepr"),
+        "retries": headers.get("retries", 0),
+        **said,
+        **{name: value and value.isoformat() for name, value in instants.items()},
+    }

@@ -9,20 +9,24 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
-from celery import concurrency, signals
-from celery.beat import EmbeddedService
+from kombu.utils.imports import symbol_by_name
+
+from celery import bootsteps, concurrency, signals
 from celery.concurrency import prefork
 from celery.concurrency.base import BasePool
-from celery.exceptions import ImproperlyConfigured, WorkerShutdown, WorkerTerminate
+from celery.exceptions import (
+    ImproperlyConfigured,
+    TaskRevokedError,
+    WorkerShutdown,
+    WorkerTerminate,
+)
 from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
 from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
-from celery.utils.timer2 import Timer
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.rates import rate_of_task
@@ -33,9 +37,7 @@ from taskmq_celery.worker import EngineWorker, WorkerPlan, WorkerReport
 from . import state, strategy
 from .consumer import Consumer
 from .events import WorkerEvents
-from .pidbox import Pidbox
 from .sizing import sized
-from .steps import WorkerSteps
 from .strategies import Strategies
 
 __all__ = ("WorkController",)
@@ -50,6 +52,9 @@ UNLIMITED = 100_000
 
 ASK_EVERY = 0.5
 """Seconds for which what waits in the store is taken to be what it was."""
+
+HUB = {"celery.worker.components:Hub", "celery.worker.components.Hub"}
+"""How steps name the one that others require for the sake of `WorkController.hub`."""
 
 UNKNOWN_QUEUE = """Trying to select queue subset of {0!r}, but queue {1} isn't defined in the \
 `task_queues` setting. If you want to automatically declare unknown queues you can enable the \
@@ -69,13 +74,28 @@ class WorkController:
     `on_before_init`, defaults, `on_after_init`, queues. `start` blocks until it is stopped.
     """
 
+    class Blueprint(bootsteps.Blueprint):
+        """What a worker consists of."""
+
+        name = "Worker"
+        default_steps: ClassVar[set[Any]] = {
+            *(
+                f"celery.worker.components:{name}"
+                for name in ("Timer", "Hub", "Pool", "Beat", "StateDB", "Consumer")
+            ),
+            "celery.worker.autoscale:WorkerComponent",
+        }
+
     app: Any = None
     pidlock: Pidfile | None = None
     pool: Any = None
+    hub: Any = None
+    """An event loop, if there is one: see `celery.worker.components.Hub`."""
     consumer: Consumer | None = None
+    timer: Any
+    """Calls functions later, in a thread that is there once it is first used."""
     exitcode: int | None = None
     state_name = "INIT"
-    blueprint: Any = None
     autoscaler: Any = None
     """What changes the number of its slots, if anything does."""
     state_db: str | None = None
@@ -90,17 +110,16 @@ class WorkController:
         self.startup_time = datetime.datetime.now(datetime.timezone.utc)
         self.options = kwargs
         self._engine: EngineWorker | None = None
-        self._beat: Any = None
-        self._stopping = self._terminated = self._pool_stopped = False
+        self._stopping = self._terminated = False
+        self._pool_closed = self._pool_stopped = False
         self._backlog, self._ask_again_at = 0, 0.0
-        self._pidbox = Pidbox(self)
         self._when_ready: list[Callable[[], Any]] = []
         self.steps: list[Any] = []
         self.app.loader.init_worker()
         self.on_before_init(**kwargs)
         self.setup_defaults(**kwargs)
         self.on_after_init(**kwargs)
-        self.setup_instance(**kwargs)
+        self.setup_instance(**self.prepare_args(**kwargs))
 
     # -- for subclasses ----------------------------------------------------------------------
 
@@ -109,6 +128,11 @@ class WorkController:
 
     def on_after_init(self, **kwargs: Any) -> None:
         """After the defaults are set."""
+
+    def prepare_args(self, **kwargs: Any) -> dict[str, Any]:
+        """Called with the options, after the defaults are set; what it gives goes to
+        `setup_instance` and to the steps."""
+        return kwargs
 
     def on_init_blueprint(self) -> None:
         """After the queues are chosen."""
@@ -137,65 +161,120 @@ class WorkController:
         logfile: Any = None,
         task_events: bool | None = None,
         pool: Any = None,
-        pool_cls: Any = None,
-        prefetch_multiplier: int | None = None,
-        autoscale: Any = None,
+        consumer_cls: Any = None,
+        timer_cls: Any = None,
+        timer_precision: float | None = None,
         autoscaler_cls: Any = None,
+        pool_putlocks: bool | None = None,
+        pool_restarts: bool | None = None,
+        optimization: str | None = None,
+        O: str | None = None,  # noqa: E741, N803  # Celery's name
         statedb: str | None = None,
+        time_limit: float | None = None,
+        soft_time_limit: float | None = None,
+        scheduler: Any = None,
+        pool_cls: Any = None,
         state_db: str | None = None,
-        **kwargs: Any,
+        task_time_limit: float | None = None,
+        task_soft_time_limit: float | None = None,
+        scheduler_cls: Any = None,
+        schedule_filename: str | None = None,
+        max_tasks_per_child: int | None = None,
+        prefetch_multiplier: int | None = None,
+        disable_rate_limits: bool | None = None,
+        worker_lost_wait: float | None = None,
+        max_memory_per_child: int | None = None,
+        **_kw: Any,
     ) -> None:
-        """Fill in what was not given from the app's settings."""
+        """Fill in what was not given from the app's settings. What has no meaning here is kept all
+        the same: a program finds it under its name."""
         either = self.app.either
         self.loglevel = mlevel(loglevel)
         self.logfile = logfile
         self.task_events: bool = either("worker_send_task_events", task_events)
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
+        self.pool_putlocks = bool(either("worker_pool_putlocks", pool_putlocks))
+        self.pool_restarts = bool(either("worker_pool_restarts", pool_restarts))
+        self.consumer_cls = either("worker_consumer", consumer_cls)
+        self.timer_cls = either("worker_timer", timer_cls) or self.pool_cls.Timer
+        self.timer_precision: float = either("worker_timer_precision", timer_precision)
+        self.optimization = optimization or O
         wanted = either("worker_concurrency", concurrency)
         self.concurrency, self.sizing = sized(wanted, self.pool_cls)
         self.max_concurrency, self.min_concurrency = self.concurrency, self.concurrency
         self.autoscaler_cls = either("worker_autoscaler", autoscaler_cls)
         # Only child processes can come and go.
-        self.autoscale = autoscale if self.pool_cls.engine_pool == "processes" else None
+        self.autoscale = _kw.get("autoscale") if self.pool_cls.engine_pool == "processes" else None
         if self.autoscale:
             most, least = map(int, self.autoscale)
             self.max_concurrency, self.min_concurrency = most, max(1, least)
             self.concurrency = self.min_concurrency
         self.state_db = either("worker_state_db", statedb, state_db)
+        self.time_limit = either("task_time_limit", time_limit, task_time_limit)
+        self.soft_time_limit = either("task_soft_time_limit", soft_time_limit, task_soft_time_limit)
+        self.scheduler = either("beat_scheduler", scheduler, scheduler_cls)
+        self.schedule_filename = schedule_filename
+        self.max_tasks_per_child = either("worker_max_tasks_per_child", max_tasks_per_child)
+        self.max_memory_per_child = either("worker_max_memory_per_child", max_memory_per_child)
         self.prefetch_multiplier = prefetch_multiplier
+        self.disable_rate_limits = bool(either("worker_disable_rate_limits", disable_rate_limits))
+        self.worker_lost_wait = either("worker_lost_wait", worker_lost_wait)
 
     def setup_instance(
         self,
         queues: Sequence[str] | str | None = None,
-        exclude_queues: Sequence[str] | str | None = None,
-        include: Sequence[str] | None = None,
+        ready_callback: Callable[[Any], Any] | None = None,
         pidfile: str | None = None,
+        include: Sequence[str] | None = None,
+        use_eventloop: bool | None = None,
+        exclude_queues: Sequence[str] | str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Choose queues, import further modules, make the pool."""
+        """Choose queues, import further modules, make the steps.
+
+        ``ready_callback`` is called with the consumer, instead of `on_consumer_ready`;
+        ``use_eventloop``: whether there is one, `hub`.
+        """
         self.pidfile = pidfile
+        self.use_eventloop = use_eventloop
+        self.ready_callback = self._ready_with(ready_callback or self.on_consumer_ready)
         self.setup_queues(str_to_list(queues or ()), str_to_list(exclude_queues or ()))
         self.setup_includes(str_to_list(include or ()))
         self.on_init_blueprint()
-        self.pool = self._made_pool()
         self.events = WorkerEvents(self)
-        self.consumer = Consumer(self)
+        self.blueprint = self.Blueprint(steps=self.app.steps["worker"])
+        self.blueprint.apply(self, **kwargs)
         self.strategies = Strategies(self.consumer)
-        self._steps = WorkerSteps(self, self.consumer, self.options)
 
-    def _made_pool(self) -> BasePool:
-        pool = self.pool_cls(
-            self.concurrency,
-            putlocks=bool(self.app.conf.worker_pool_putlocks),
-            app=self.app,
-            initargs=(self.app, self.hostname),
+    def _ready_with(self, told: Callable[[Any], Any]) -> Callable[[Any], None]:
+        def ready(consumer: Any) -> None:
+            signals.worker_ready.send(sender=consumer)
+            told(consumer)
+
+        return ready
+
+    def should_use_eventloop(self) -> bool:
+        """Whether `hub` is to be there: as ``use_eventloop`` said. If it said nothing, if a step of
+        the program requires it and tasks run in child processes, as they do with Celery."""
+        if self.use_eventloop is not None:
+            return self.use_eventloop
+        if self.pool_cls.engine_pool != "processes":
+            return False
+        steps = map(_required, self.app.steps["worker"])
+        needed = {str(getattr(one, "name", one)) for required in steps for one in required}
+        return bool(needed & HUB)
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Tell the steps of the event loop, which is about to begin: their method of this name."""
+        self.blueprint.send_all(
+            self, "register_with_event_loop", "hub.register", args=(hub,), reverse=False
         )
-        pool._resize = self.resize
-        pool._waiting = self._waiting
-        return pool
+        if self.consumer is not None:
+            self.consumer.register_with_event_loop(hub)
 
-    def _waiting(self) -> int:
-        """As of a moment ago: an autoscaler asks at every task that arrives."""
+    def waiting(self) -> int:
+        """How many tasks wait in its queues, as of a moment ago: an autoscaler asks at every task
+        that arrives."""
         if self._engine is None or self._stopping:
             return 0
         now = time.monotonic()
@@ -208,7 +287,7 @@ class WorkController:
                 self._backlog = 0
         return self._backlog
 
-    def setup_queues(self, include: Sequence[str], exclude: Sequence[str] = ()) -> None:
+    def setup_queues(self, include: Sequence[str], exclude: Sequence[str] | None = None) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
 
         Raises `ImproperlyConfigured` for a queue that is not configured and may not be created.
@@ -219,7 +298,7 @@ class WorkController:
         except KeyError as error:
             name = error.args[0] if error.args else ""
             raise ImproperlyConfigured(UNKNOWN_QUEUE.format(list(include), name)) from None
-        queues.deselect(list(exclude))
+        queues.deselect(list(exclude or ()))
 
     def consume(self, queues: Mapping[str, Any]) -> None:
         """Take jobs from these queues (kombu's, by name) from now on, and from no others."""
@@ -284,21 +363,15 @@ class WorkController:
         self.on_start()
         self.state_name = "running"
         self.events.prepare()
-        self.pool.start()
         try:
-            if self.strategies.wanted:
-                self.pool.prepare_calls()
-                self.strategies.update()
-            self._steps.start()
+            self._start_steps()
             if not self._stopping:  # a signal may have come before the engine was there
                 self.on_worked(self._engine.run())
         finally:
-            self._pidbox.join()
-            if self._beat is not None:
-                self._beat.stop()
-            self._steps.stop(terminate=self._terminated)
-            self._stop_pool()
-            self._stop_timer()
+            self.blueprint.stop(self, terminate=self._terminated)
+            if self.consumer is not None:
+                self.consumer.shutdown()
+            self.timer.stop()
             if self.persistence is not None:
                 self.persistence.save()
             self.events.stop()
@@ -308,13 +381,28 @@ class WorkController:
                 )
             self.on_end()
 
-    def _stop_pool(self) -> None:
-        """What the program has given to it: the engine's own slots are empty by now."""
+    def _start_steps(self) -> None:
+        """A step that cannot start ends the worker."""
+        try:
+            self.blueprint.start(self)
+        except Exception as error:
+            logger.critical("Unrecoverable error: %r", error, exc_info=True)
+            self.stop(exitcode=EX_FAILURE)
+
+    def close_pool(self) -> None:
+        """The program can give nothing more to its pool."""
+        if not self._pool_closed:
+            self._pool_closed = True
+            self.pool.close()
+
+    def stop_pool(self) -> None:
+        """Finish what the program has given to its pool, or end it: the engine's own slots are
+        empty by now."""
         if self._pool_stopped and not self._terminated:
             return
         self._pool_stopped = True
         try:
-            self.pool.close()
+            self.close_pool()
             if self._terminated:
                 self.pool.terminate()
             else:
@@ -325,10 +413,18 @@ class WorkController:
     def end_strategies(self) -> None:
         """They get no more messages: what their calls to the pool have begun is finished, and the
         rest goes back."""
-        self._stop_timer()  # by which they have calls begun
-        self._stop_pool()
+        self.timer.stop()  # by which they have calls begun
+        self.stop_pool()
         if self._engine is not None:
             self._engine.give_back()
+
+    def process_task(self, request: Any) -> Any:
+        """Have the pool run the request of a program's own message; the worker's own tasks are run
+        by the engine."""
+        try:
+            return request.execute_using_pool(self.pool)
+        except TaskRevokedError:
+            return None  # it was told of
 
     def resize(self, slots: int) -> None:
         """Run so many tasks more (or, below 0, less) at once. Raises ``ValueError``: why not."""
@@ -336,27 +432,9 @@ class WorkController:
         self.concurrency += slots
         self.pool.limit = self.concurrency
 
-    def listen(self) -> None:
-        """Answer from now on what is asked through the broker, if it can be and is to be."""
-        conf = self.app.conf
-        if conf.worker_enable_remote_control and carries_control(conf.broker_read_url):
-            self._pidbox.start()
-
     def when_ready(self, function: Callable[[], Any]) -> None:
         """Have a function called once the worker is about to take its first job."""
         self._when_ready.append(function)
-
-    def start_beat(self) -> None:
-        """Run the scheduler of periodic tasks here, too, if that was asked for: in a thread, which
-        ends with this process, whatever ends it."""
-        if self.options.get("beat"):
-            self._beat = EmbeddedService(
-                self.app,
-                thread=True,
-                schedule_filename=self.options.get("schedule_filename"),
-                scheduler_cls=self.app.either("beat_scheduler", self.options.get("scheduler")),
-            )
-            self._beat.start()
 
     def on_end(self) -> None:
         """Nothing runs any more: close the store."""
@@ -392,9 +470,7 @@ class WorkController:
         """What the engine's processes pool is told."""
         if self.pool_cls.engine_pool != "processes":
             return {}
-        either, options = self.app.either, self.options
-        jobs = either("worker_max_tasks_per_child", options.get("max_tasks_per_child"))
-        kibibytes = either("worker_max_memory_per_child", options.get("max_memory_per_child"))
+        jobs, kibibytes = self.max_tasks_per_child, self.max_memory_per_child
         return {
             "max_jobs_per_child": int(jobs) if jobs else None,
             "max_memory_per_child": int(kibibytes) * 1024 if kibibytes else None,
@@ -434,15 +510,20 @@ class WorkController:
         if self._engine is not None:
             self._engine.stop(within=seconds)
 
-    @cached_property
-    def timer(self) -> Any:
-        """Calls functions later, in a thread that is there once it is first used."""
-        return Timer(max_interval=0.5)  # no end of the worker waits longer for its thread
+    def wait_for_soft_shutdown(self) -> None:
+        """Wait until nothing runs any more, ``worker_soft_shutdown_timeout`` seconds at most; not
+        at all if that is 0."""
+        until = time.monotonic() + (self.app.conf.worker_soft_shutdown_timeout or 0.0)
+        while self._engine is not None and self.inspection.is_busy:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(ASK_EVERY, left))
 
-    def _stop_timer(self) -> None:
-        timer = vars(self).pop("timer", None)
-        if timer is not None:
-            timer.stop()
+    def signal_consumer_close(self) -> None:
+        """Have the receiving side begin nothing new. Safe in a signal handler."""
+        if self.consumer is not None:
+            self.consumer.closing = True
 
     def _end(self, exitcode: int | None) -> None:
         if exitcode is not None:
@@ -450,7 +531,7 @@ class WorkController:
         self.state_name = "closing"
         if not self._stopping:
             self._stopping = True
-            self._pidbox.stop()
+            self.signal_consumer_close()
             self.on_close()
 
     @property
@@ -475,17 +556,21 @@ class WorkController:
         }
 
     def stats(self) -> dict[str, Any]:
-        """`info`, the pool's own, and what the process has used."""
-        pool = {**self.pool.info, "processes": list(self.inspection.children())}
-        scaled = {} if self.autoscaler is None else {"autoscaler": self.autoscaler.info()}
+        """`info`, what the steps tell, and what the process has used."""
+        consumer = self.consumer
         return {
             **self.info(),
-            **scaled,
+            **self.blueprint.info(self),
+            **({} if consumer is None else consumer.blueprint.info(consumer)),
             "clock": str(self.app.clock.value),
-            "pool": pool,
-            "prefetch_count": self.prefetch_multiplier,
-            "rusage": _usage(),
+            "rusage": self.rusage(),
         }
+
+    def rusage(self) -> dict[str, Any]:
+        """What the process has used, by the names that the operating system has."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        names = (name for name in dir(used) if name.startswith("ru_"))
+        return {name.removeprefix("ru_"): getattr(used, name) for name in names}
 
     @property
     def runs(self) -> bool:
@@ -510,17 +595,8 @@ class _Observer:
         self._controller = controller
 
     def on_ready(self) -> None:
-        controller = self._controller
-        controller.listen()
-        controller.events.start()
-        controller.start_beat()
-        for begin in controller._when_ready:
+        for begin in self._controller._when_ready:
             begin()
-        if not controller._steps.start_consumer():
-            return
-        if controller.consumer is not None:
-            signals.worker_ready.send(sender=controller.consumer)
-            controller.on_consumer_ready(controller.consumer)
 
     @property
     def wants_received(self) -> bool:
@@ -584,11 +660,9 @@ def _pool(wanted: Any) -> type[BasePool]:
     return found
 
 
-def _usage() -> dict[str, Any]:
-    """What the process has used, by the names that the operating system has."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    names = (name for name in dir(used) if name.startswith("ru_"))
-    return {name.removeprefix("ru_"): getattr(used, name) for name in names}
+def _required(step: Any) -> Sequence[Any]:
+    needed = getattr(symbol_by_name(step), "requires", ())
+    return (needed,) if isinstance(needed, str) else tuple(needed)
 
 
 def _code(error: SystemExit) -> int:

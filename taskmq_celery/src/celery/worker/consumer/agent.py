@@ -1,6 +1,8 @@
-"""The step for an agent, which nobody has any more."""
+"""The step for an agent: something of the program's that runs beside the consumer."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from celery import bootsteps
 
@@ -10,6 +12,18 @@ __all__ = ("Agent",)
 
 
 class Agent(bootsteps.StartStopStep):
-    """Stands for an agent, which nobody has any more: steps can come behind it."""
+    """``consumer.agent``: what the setting ``worker_agent`` names, a class or its path. It is made
+    with the consumer's connection, started and stopped."""
 
+    conditional = True
     requires = (Connection,)
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        self.agent_cls = c.app.conf.worker_agent
+        self.enabled = bool(self.agent_cls)
+        c.agent = None
+
+    def create(self, c: Any) -> Any:
+        c.agent = self.instantiate(self.agent_cls, c.connection)
+        return c.agent

@@ -2,60 +2,174 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from functools import cached_property
-from threading import Event, Thread
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
-from kombu.common import ignore_errors
+from kombu.utils.limits import TokenBucket
 
+from celery import bootsteps
+from celery.platforms import EX_FAILURE
+from celery.utils.functional import noop
 from celery.utils.log import get_logger
+from celery.utils.nodenames import gethostname
+from celery.utils.time import rate
+from celery.worker.state import active_requests, task_reserved
 from taskmq_celery.brokers import carries_control
 
-__all__ = ("Consumer",)
+from .messages import MessageHandling, dump_body
+
+__all__ = ("Consumer", "dump_body")
 
 logger = get_logger(__name__)
 
 DRAIN = 0.2
 """Longest wait for a message, in seconds, after which to see whether the worker stops."""
 
+LOST = "consumer: Connection to broker lost. Trying to re-establish the connection..."
 
-class Consumer:
-    """The receiving side of a worker. The engine does the work; this is what signals name, and
-    what the program's consumer steps are given."""
 
-    blueprint: Any = None
+class Consumer(MessageHandling):
+    """The receiving side of a worker. The engine takes the worker's tasks; this is what signals
+    name, and what the program's consumer steps are given.
+
+    ``on_task_request`` is called with each request that is to run of those that a program has taken
+    from the broker itself (`create_task_handler`), ``init_callback`` with this, once, when it is
+    about to take the first task. Options of the worker are given to the steps.
+    """
+
+    class Blueprint(bootsteps.Blueprint):
+        """What the receiving side of a worker consists of."""
+
+        name = "Consumer"
+        default_steps: ClassVar[set[Any]] = {
+            f"celery.worker.consumer:{name}"
+            for name in (
+                *("Connection", "Mingle", "Events", "Gossip", "Heart", "Control", "Tasks"),
+                "Agent",
+            )
+        }
+
+    Strategies = dict
     _task_buckets: Any = None
     _pending_operations: tuple[()] = ()
     """What waits for the connection: nothing, it is done at once."""
 
-    def __init__(self, controller: Any) -> None:
-        self.controller = controller
-        self.app = controller.app
-        self.hostname: str = controller.hostname
-        self.pool = controller.pool
-        self.event_dispatcher = controller.events.dispatcher
-        self.steps: list[Any] = []
+    def __init__(
+        self,
+        on_task_request: Callable[..., Any],
+        init_callback: Callable[..., Any] = noop,
+        hostname: str | None = None,
+        pool: Any = None,
+        app: Any = None,
+        timer: Any = None,
+        controller: Any = None,
+        hub: Any = None,
+        amqheartbeat: float | None = None,
+        worker_options: dict[str, Any] | None = None,
+        disable_rate_limits: bool = False,
+        initial_prefetch_count: int = 2,
+        prefetch_multiplier: int | None = 1,
+        **kwargs: Any,
+    ) -> None:
+        self.app, self.controller = app, controller
+        self.hostname = hostname or gethostname()
+        self.pid = os.getpid()
+        self.pool, self.hub, self._timer = pool, hub, timer
+        self.on_task_request = on_task_request
         self.on_task_message: set[Any] = set()
         """Functions that are given the request of every task that arrives."""
-        self._closed = Event()
+        self.init_callback: Callable[..., Any] | None = init_callback
+        self.amqheartbeat = amqheartbeat
+        self.disable_rate_limits = disable_rate_limits
+        self.initial_prefetch_count = initial_prefetch_count
+        self.prefetch_multiplier = prefetch_multiplier
+        self.strategies = self.Strategies()
+        self.event_dispatcher: Any = None
+        self.closing = False
+        """Whether the worker was asked to stop: nothing new is begun. Set by signal handlers."""
+        self.opened: Any = None
+        """`connection`, if it is open."""
         self._drainer: Thread | None = None
+        self.steps: list[Any] = []
+        self.blueprint = self.Blueprint(steps=app.steps["consumer"], on_close=self.on_close)
+        self.blueprint.apply(self, **{**(worker_options or {}), **kwargs})
 
-    @cached_property
+    # -- its life ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the steps, and say that the worker is ready. A step that cannot start ends the
+        worker."""
+        try:
+            self.blueprint.start(self)
+        except Exception as error:
+            logger.critical("Unrecoverable error: %r", error, exc_info=True)
+            self.controller.stop(exitcode=EX_FAILURE)
+            return
+        self.on_ready()
+
+    def on_ready(self) -> None:
+        """When the worker is about to take its first task: `init_callback` is called, once."""
+        told, self.init_callback = self.init_callback, None
+        if told is not None:
+            told(self)
+
+    def on_close(self) -> None:
+        """When it is about to stop: what a program's own messages have begun is let go, since the
+        broker gives them out again."""
+        for bucket in filter(None, self.task_buckets.values()):
+            bucket.clear_pending()
+
+    def stop(self) -> None:
+        """Stop the steps, the last one first."""
+        self.blueprint.stop(self)
+
+    def terminate(self) -> None:
+        """Stop the steps, without waiting for what they do."""
+        self.blueprint.stop(self, terminate=True)
+
+    def shutdown(self) -> None:
+        """At the very end: the steps let go of what they still hold, the connection too."""
+        self.closing = True
+        if self._drainer is not None:
+            self._drainer.join()
+        self.blueprint.send_all(self, "shutdown", "shutting down", propagate=False)
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Tell the steps of the worker's event loop: their method of this name."""
+        self.blueprint.send_all(self, "register_with_event_loop", "hub.register", args=(hub,))
+
+    def cancel_active_requests(self) -> None:
+        """End the tasks of a program's own messages that run in its pool and are acknowledged late,
+        as when the connection to their broker is lost: they are given out again."""
+        for request in list(active_requests):
+            if request.task.acks_late and not request.acknowledged:
+                request.cancel(self.pool)
+
+    @property
     def timer(self) -> Any:
         """The worker's: it calls functions later."""
-        return self.controller.timer
+        return self.controller.timer if self._timer is None else self._timer
 
-    @cached_property
+    # -- the connection ----------------------------------------------------------------------
+
+    @property
     def connection(self) -> Any:
         """A connection to the broker, for the messages of consumer steps: tasks come through the
         engine's own. Opened when it is first used."""
-        return self.connect()
+        if self.opened is None:
+            self.opened = self.connect()
+        return self.opened
+
+    @connection.setter
+    def connection(self, connection: Any) -> None:
+        self.opened = connection
 
     def connect(self) -> Any:
         """A connection to the broker that is open: the caller's own. Raises what the broker's
         client raises."""
-        return self.ensure_connected(self.connection_for_read())
+        return self.ensure_connected(self.connection_for_read(heartbeat=self.amqheartbeat))
 
     def connection_for_read(self, heartbeat: float | None = None) -> Any:
         """A connection to the broker that messages are taken from; not open yet."""
@@ -70,20 +184,15 @@ class Consumer:
         conn.connect()
         return conn
 
-    def call_soon(self, p: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function; what it gives. Every thread may ask the engine for what it likes, so
-        there is no need to wait."""
-        return p(*args, **kwargs)
-
-    def reset_rate_limits(self) -> None:
-        """Have the worker keep the ``rate_limit`` of every task as it is now."""
-        self.controller.limit_rates()
-
     @property
     def connection_errors(self) -> Any:
         if not carries_control(self.app.conf.broker_read_url):
             return ()  # the store is none of a broker that kombu knows
         return self.app.connection_for_read().connection_errors
+
+    def on_connection_error_after_connected(self, exc: BaseException) -> None:
+        """When remote control has lost its connection, which is opened again."""
+        logger.warning(LOST)
 
     def drain(self) -> None:
         """From now on, hand the messages of `connection` to their consumers, in a thread."""
@@ -92,24 +201,17 @@ class Consumer:
             self._drainer.start()
 
     def _drain(self) -> None:
-        while not self._closed.is_set():
+        while not self.closing:
             try:
                 self.connection.drain_events(timeout=DRAIN)
             except TimeoutError:
                 continue
             except Exception:
-                if not self._closed.is_set():
+                if not self.closing:
                     logger.exception("Consumer steps get no messages any more")
                 return
 
-    def close(self) -> None:
-        """Close what `connection` has opened."""
-        self._closed.set()
-        if self._drainer is not None:
-            self._drainer.join()
-        opened = vars(self).pop("connection", None)
-        if opened is not None:
-            ignore_errors(opened, opened.close)
+    # -- what it takes -----------------------------------------------------------------------
 
     def add_task_queue(
         self,
@@ -148,14 +250,40 @@ class Consumer:
         queues.deselect([name])
         controller.consume({k: v for k, v in controller.consumed.items() if k != name})
 
+    def call_soon(self, p: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function; what it gives. Every thread may ask the engine for what it likes, so
+        there is no need to wait."""
+        return p(*args, **kwargs)
+
+    # -- rates -------------------------------------------------------------------------------
+
+    def reset_rate_limits(self) -> None:
+        """Have the worker keep the ``rate_limit`` of every task as it is now."""
+        self._task_buckets = None
+        self.controller.limit_rates()
+
     @property
     def task_buckets(self) -> Any:
-        """Rate limits, of which this version has none."""
-        return self._task_buckets or dict.fromkeys(self.app.tasks)
+        """For each task what counts how many messages of a program's own may be taken, or
+        ``None``. The rates of the worker's own tasks are kept by the engine."""
+        if self._task_buckets is None:
+            tasks = self.app.tasks.items()
+            self._task_buckets = {name: self.bucket_for_task(task) for name, task in tasks}
+        return self._task_buckets
 
     @task_buckets.setter
     def task_buckets(self, value: Any) -> None:
         self._task_buckets = value
+
+    def bucket_for_task(self, type: Any) -> Any:
+        """What keeps the ``rate_limit`` of a task, or ``None`` if it has none."""
+        limit = rate(getattr(type, "rate_limit", None))
+        return TokenBucket(limit, capacity=1) if limit else None
+
+    def apply_eta_task(self, task: Any) -> None:
+        """A request that was held back until its ``eta`` is to run."""
+        task_reserved(task)
+        self.on_task_request(task)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.hostname} ({self.controller.state_name})>"
