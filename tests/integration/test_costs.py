@@ -195,24 +195,24 @@ CEILINGS = {
     },
     "sqlite": {
         "submit": Cost(53, 1, 5.5),
-        "run": Cost(31, 0.03, 0.55),
+        "run": Cost(29, 0.025, 0.3),
         "submit_many": Cost(1.3, 0.001, 0.05),
         "submit_workflow": Cost(32, 0.002, 1.1),
-        "run_workflow": Cost(35, 0.03, 3.8),
+        "run_workflow": Cost(33, 0.025, 3.6),
     },
     "redis": {
         "submit": Cost(83, 1, 9.5),
-        "run": Cost(40, 0.03, 1.5),
+        "run": Cost(32, 0.025, 1.4),
         "submit_many": Cost(3.5, 0.001, 1.1),
         "submit_workflow": Cost(28, 0.002, 0.03),
-        "run_workflow": Cost(45, 0.03, 2.6),
+        "run_workflow": Cost(35, 0.025, 2.5),
     },
     "postgres": {
         "submit": Cost(116, 1, 1),
-        "run": Cost(41, 0.03, 0.03),
+        "run": Cost(30, 0.025, 0.025),
         "submit_many": Cost(1.4, 0.001, 0.001),
         "submit_workflow": Cost(25, 0.002, 0.002),
-        "run_workflow": Cost(43, 0.03, 0.03),
+        "run_workflow": Cost(33, 0.025, 0.025),
     },
 }
 

@@ -143,7 +143,7 @@ class Config:
     autoscale: tuple[int, int] | None = None
     """Least and most slots of the processes pool, which then follow the load."""
     prefetch: int | None = None
-    """Most deliveries a worker holds. ``None``: adaptive, from its slots up to 128."""
+    """Most deliveries a worker holds. ``None``: adaptive, from its slots up to 256."""
     lease: float = 60.0
     """How long a worker that fell silent keeps a job before another may have it."""
     heartbeat_interval: float = 10.0

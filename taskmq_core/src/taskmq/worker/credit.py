@@ -12,7 +12,7 @@ __all__ = ["CEILING", "GATHER", "HORIZON", "Credit"]
 
 HORIZON = 0.02
 """Seconds of work to hold in advance."""
-CEILING = 128
+CEILING = 256
 """Most deliveries to hold if the configuration sets no ``prefetch``."""
 GATHER = 0.001
 """Seconds for which outcomes may wait for others to be settled with them."""

@@ -42,50 +42,69 @@ BEGIN
     RETURN v_tops;
 END $$;
 
+-- Jobs that have just been leased, as the worker gets them.
+CREATE OR REPLACE FUNCTION taskmq.handed(p_seqs bigint[])
+RETURNS taskmq.answer[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT ROW(
+            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields, parked_at,
+            envelope, NULL)::taskmq.answer
+        FROM taskmq.jobs JOIN unnest(p_seqs) WITH ORDINALITY AS a (place, n) ON seq = place
+        ORDER BY n);
+END $$;
+
 -- Lease the first ready jobs of a queue, of one priority or (NULL) any, beside others who do so.
+-- A row that is locked stays where it is: it need not be looked up again for its change.
 CREATE OR REPLACE FUNCTION taskmq.claim(
     p_queue text, p_level integer, p_count integer, p_now double precision,
     p_lease_until double precision, p_worker text, p_stopped text[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
+) RETURNS taskmq.answer[] LANGUAGE plpgsql AS $$
 DECLARE
-    v_seqs bigint[];
+    v_jobs taskmq.answer[];
 BEGIN
     IF p_level IS NULL THEN
-        WITH picked AS MATERIALIZED (
-            SELECT seq FROM taskmq.jobs
-            WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
-            AND limits IS NULL AND rank = 0
-            AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
-            ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
-        ), leased AS (
+        WITH leased AS (
             UPDATE taskmq.jobs SET
                 phase = 4, state = 'RUNNING', settled_as = NULL,
-                token = greatest(token, jobs.seq << 20) + 1,
+                token = greatest(token, seq << 20) + 1,
                 deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
                 worker = p_worker
-            FROM picked WHERE jobs.seq = picked.seq
-            RETURNING jobs.seq, jobs.priority
+            WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM taskmq.jobs
+                WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
+                AND limits IS NULL AND rank = 0
+                AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
+                ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
+            RETURNING id, queue, priority, token, attempt, deliveries, reclaims, yields,
+                parked_at, envelope
         )
-        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+        SELECT array_agg(ROW(
+            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields,
+            parked_at, envelope, NULL)::taskmq.answer ORDER BY priority DESC, token >> 20)
+        INTO v_jobs FROM leased;
     ELSE
-        WITH picked AS MATERIALIZED (
-            SELECT seq FROM taskmq.jobs
-            WHERE phase = 2 AND queue = p_queue AND priority = p_level
-            AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
-            AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
-            ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED
-        ), leased AS (
+        WITH leased AS (
             UPDATE taskmq.jobs SET
                 phase = 4, state = 'RUNNING', settled_as = NULL,
-                token = greatest(token, jobs.seq << 20) + 1,
+                token = greatest(token, seq << 20) + 1,
                 deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
                 worker = p_worker
-            FROM picked WHERE jobs.seq = picked.seq
-            RETURNING jobs.seq, jobs.priority
+            WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM taskmq.jobs
+                WHERE phase = 2 AND queue = p_queue AND priority = p_level AND (expires_at IS NULL OR expires_at > p_now)
+                AND limits IS NULL AND rank = 0
+                AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
+                ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
+            RETURNING id, queue, priority, token, attempt, deliveries, reclaims, yields,
+                parked_at, envelope
         )
-        SELECT array_agg(seq ORDER BY priority DESC, seq) INTO v_seqs FROM leased;
+        SELECT array_agg(ROW(
+            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields,
+            parked_at, envelope, NULL)::taskmq.answer ORDER BY priority DESC, token >> 20)
+        INTO v_jobs FROM leased;
     END IF;
-    RETURN coalesce(v_seqs, '{}');
+    RETURN coalesce(v_jobs, '{}');
 END $$;
 
 -- Hold the jobs of paused workflows that are among the first ready ones of a queue, so that nobody

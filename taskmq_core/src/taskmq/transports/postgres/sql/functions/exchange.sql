@@ -36,7 +36,8 @@ DECLARE
     v_turned integer[] := '{}';  -- those that have had turns
     v_turns json;
     v_seqs bigint[];
-    v_all bigint[] := '{}';
+    v_jobs taskmq.answer[];
+    v_all taskmq.answer[] := '{}';
     v_before integer;
     v_held integer := 0;
     v_left integer := p_limit;
@@ -145,7 +146,7 @@ BEGIN
                     coalesce(v_left_of, array_fill(NULL::integer, ARRAY[cardinality(p_queues)])),
                     v_lanes, v_held);
                 v_gated := v_gated OR cardinality(v_lanes) > 0;
-                v_all := v_all || v_seqs;
+                v_all := v_all || taskmq.handed(v_seqs);
                 v_left := v_left - cardinality(v_seqs);
                 v_tops := taskmq.tops(p_queues, v_left_of);
                 EXIT;
@@ -205,6 +206,7 @@ BEGIN
                     SELECT * INTO v_lanes, v_held, v_seqs FROM taskmq.claim_alone(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
                         p_now, v_until, p_worker, v_stopped, v_lanes, v_held);
+                    v_jobs := taskmq.handed(v_seqs);
                     v_gated := v_gated OR cardinality(v_lanes) > 0;
                 ELSE
                     IF v_stopped IS NOT NULL THEN
@@ -212,13 +214,13 @@ BEGIN
                             p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END,
                             v_stopped, v_held);
                     END IF;
-                    v_seqs := taskmq.claim(
+                    v_jobs := taskmq.claim(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
                         p_now, v_until, p_worker, v_stopped);
                 END IF;
-                v_all := v_all || v_seqs;
-                v_left := v_left - cardinality(v_seqs);
-                v_left_of[i] := v_left_of[i] - cardinality(v_seqs);
+                v_all := v_all || v_jobs;
+                v_left := v_left - cardinality(v_jobs);
+                v_left_of[i] := v_left_of[i] - cardinality(v_jobs);
             END LOOP;
             IF cardinality(p_queues) = 1 AND v_left > 0 AND v_held < 5000 AND coalesce(v_left_of[1] > 0, true) THEN
                 v_tops := ARRAY[NULL]::integer[];  -- the one queue gave all it had
@@ -236,12 +238,9 @@ BEGIN
         EXIT WHEN v_left < 1 OR v_held >= 5000;
     END LOOP;
 
-    RETURN QUERY
-        SELECT 'job', id, queue, priority::integer, token, attempt, deliveries, reclaims, yields,
-            parked_at, envelope, NULL
-        FROM taskmq.jobs JOIN unnest(v_all) WITH ORDINALITY AS a (place, n) ON seq = place
-        ORDER BY n;
+    RETURN QUERY SELECT * FROM unnest(v_all);
     IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
+        v_seqs := ARRAY(SELECT j.token >> 20 FROM unnest(v_all) AS j);
         RETURN QUERY
             SELECT 'input', (SELECT jobs.id FROM taskmq.jobs WHERE jobs.seq = handed.child), NULL,
                 NULL::integer, NULL::bigint, NULL::integer, NULL::integer, NULL::integer,
@@ -260,7 +259,7 @@ BEGIN
                     SELECT j.result_codec AS codec, j.result AS data
                     FROM taskmq.jobs AS j WHERE j.id = edges.parent OFFSET 0
                 ) AS own ON true
-                WHERE edges.child = ANY (v_all)
+                WHERE edges.child = ANY (v_seqs)
             ) AS handed
             GROUP BY handed.child;
     END IF;
@@ -272,7 +271,7 @@ BEGIN
             FROM taskmq.edges
             JOIN taskmq.jobs ON jobs.seq = edges.child
             JOIN taskmq.losses ON losses.parent = edges.parent
-            WHERE edges.child = ANY (v_all) AND edges.met = 2;
+            WHERE edges.child = ANY (v_seqs) AND edges.met = 2;
     END IF;
     IF v_gated THEN
         SELECT visible_at, lease_until, expires_at INTO v_visible_at, v_lease_end, v_expires_at
