@@ -121,6 +121,11 @@ def test_retries_of_a_base_and_of_the_decorator_are_one_policy() -> None:
         "TMQ110",
     )
     assert "# TODO(taskmq-migrate TMQ110): the base has options of retries too" in text
+    text = native(
+        "from celery import Task, shared_task\n\n\nclass Mine(Task):\n    max_retries = 5\n\n\n"
+        "@shared_task(base=Mine, autoretry_for=(OSError,), max_retries=2)\ndef work(): ...\n",
+    )
+    assert "base=Mine, retry=Retry(max_attempts=3, " in text
 
 
 def test_a_task_knows_the_members_of_its_base() -> None:

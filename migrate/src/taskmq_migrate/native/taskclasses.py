@@ -15,11 +15,11 @@ __all__ = [
     "ENGINE",
     "base_of_all",
     "bases",
-    "has_policy",
     "is_base",
     "is_known_base",
     "members_of",
     "methods",
+    "policy_options",
     "task_classes",
 ]
 
@@ -47,12 +47,12 @@ def is_known_base(file: PythonFile, node: cst.CSTNode) -> bool:
     )
 
 
-def has_policy(file: PythonFile, node: cst.BaseExpression) -> bool:
-    """Whether a class of the project, or one that it derives from, says when its jobs are retried,
-    in Celery's words or in the engine's."""
+def policy_options(file: PythonFile, node: cst.BaseExpression) -> frozenset[str]:
+    """What a class of the project, or one that it derives from, says of retries: Celery's options,
+    and ``retry`` of the engine's."""
     names = file.resolver.raw(node)
     members = frozenset[str]().union(*(file.facts.members(each, file.path) for each in names))
-    return bool(members & (RETRY_OPTIONS | {"retry"}))
+    return members & (RETRY_OPTIONS | {"retry"})
 
 
 def task_classes(file: PythonFile) -> Iterator[cst.ClassDef]:

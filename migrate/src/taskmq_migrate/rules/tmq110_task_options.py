@@ -14,7 +14,7 @@ from taskmq_migrate.native.bodies import tasks_that_ask_for_retry
 from taskmq_migrate.native.priorities import priority_of
 from taskmq_migrate.native.retrying import OPTIONS as RETRY_OPTIONS
 from taskmq_migrate.native.retrying import policy_of
-from taskmq_migrate.native.taskclasses import has_policy, is_known_base
+from taskmq_migrate.native.taskclasses import is_known_base, policy_options
 from taskmq_migrate.native.taskoptions import DROPPED, NATIVE, RENAMED, SAME
 from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
@@ -156,11 +156,13 @@ class TaskOptions(PythonRule):
             elif name not in DROPPED and name not in RETRY_OPTIONS:
                 found += self._special(file, name, value)
         policy = None
-        if "retry" not in given and not ("base" in given and has_policy(file, given["base"])):
-            policy = policy_of(file, given, asks_for_retry)
-        elif given.keys() & RETRY_OPTIONS:
+        own = given.keys() & RETRY_OPTIONS
+        inherited = policy_options(file, given["base"]) if "base" in given else frozenset()
+        if own and not inherited <= own:
             # A decorator's options add to those of a base; a policy takes their place.
             raise Unclear("the base has options of retries too: write one retry=Retry(…)")
+        if "retry" not in given and (own or not inherited):
+            policy = policy_of(file, given, asks_for_retry)
         if policy is not None:
             text, imports = file.import_as("taskmq.Retry", at)
             found.append((f"retry={text}(", *comma_separated(policy.parts), ")"))

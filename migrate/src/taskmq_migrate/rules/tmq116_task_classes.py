@@ -13,9 +13,9 @@ from taskmq_migrate.native.retrying import policy_of
 from taskmq_migrate.native.taskclasses import (
     ENGINE,
     bases,
-    has_policy,
     is_base,
     methods,
+    policy_options,
     task_classes,
 )
 from taskmq_migrate.native.taskhooks import HOOKS, hook_edits, is_super
@@ -195,7 +195,7 @@ class TaskClasses(PythonRule):
         first, *others = [line for line, _ in given.values()]
         text, imports = file.import_as("taskmq.Retry", first)
         try:
-            if any(has_policy(file, each) for each in bases(node)):
+            if any(policy_options(file, each) for each in bases(node)):
                 raise Unclear("a class that it derives from has some too: write retry = Retry(…)")
             policy = policy_of(file, {name: value for name, (_, value) in given.items()}, True)
         except Unclear as problem:
