@@ -114,7 +114,16 @@ def test_decoding_is_undone_by_encoding() -> None:
 
 
 def test_a_comment_is_never_dropped() -> None:
-    raw = b"from celery.task import (\n    Task,  # the base\n)\n\n\nclass A(Task): ...\n"
+    raw = (
+        b"from celery.task import (\r\n    Task,  # the base\r\n)\r\n\r\n\r\nclass A(Task): ...\r\n"
+    )
     after = moved(raw)
-    assert b"# the base" in after
-    assert after.startswith(b"# TODO(taskmq-migrate TMQ020): left as it is: a comment stands")
+    assert after.startswith(b"# the base\r\nfrom celery import Task\r\n\r\n\r\n")
+    assert moved(after) == after
+
+
+def test_a_comment_for_a_tool_stays_on_its_line() -> None:
+    raw = b"from celery.task import (\n    Task,  # type: ignore\n)\n\n\nclass A(Task): ...\n"
+    after = moved(raw)
+    assert after.startswith(b"# TODO(taskmq-migrate TMQ020): left as it is: a comment for a tool")
+    assert after.endswith(raw)

@@ -666,3 +666,23 @@ def test_an_app_in_a_template_of_projects_is_not_the_projects_own() -> None:
     files = {"shop/__init__.py": "", "shop/project_template/app.py": app, "shop/views.py": view}
     run = migrate(files, to="native", only=("TMQ140",))
     assert "and this names no app" in run.files["shop/views.py"]
+
+
+def test_comments_in_what_is_replaced_go_above_the_statement() -> None:
+    before = (
+        "from celery import shared_task\n\n\nclass A:\n    @staticmethod\n    @shared_task(\n"
+        "        # two tries\n        max_retries=1,\n        acks_late=True,  # safe\n    )\n"
+        "    def work(): ...\n\n\ndef go():\n    if A:\n"
+        "        send.apply_async(  # soon\n            args=(1,),  # one\n        )  # done\n\n\n"
+        "@shared_task\ndef send(x): ...\n"
+    )
+    run = migrate({"tasks.py": before}, to="native", only=("TMQ110", "TMQ120"))
+    assert run.text == (
+        "from taskmq import Retry, task\n\n\nclass A:\n    # two tries\n    # safe\n"
+        '    @staticmethod\n    @task(retry=Retry(max_attempts=2, backoff="fixed", base=180, '
+        "jitter=False, retry_on=()))\n"
+        "    def work(): ...\n\n\ndef go():\n    if A:\n"
+        "        # soon\n        # one\n        send.submit(1)  # done\n\n\n"
+        "@task\ndef send(x): ...\n"
+    )
+    assert migrate(run.files, to="native", only=("TMQ110", "TMQ120")).files == run.files

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from .document import Document
 from .editing import EditTree
 from .facts import Facts
-from .imports import change_imports
+from .imports import DIRECTIVES, change_imports
 from .markers import clean, is_marked, marker_edit
-from .model import Action, Kind, NewImport, Safety, Site, Span, Status
+from .model import Action, Edit, Kind, NewImport, Safety, Site, Span, Status
 from .problems import Unreadable
 from .pythonfile import PythonFile
 from .rule import AnyRule
@@ -122,10 +122,12 @@ def _round(file: Document, rules: Sequence[AnyRule], unsafe: bool) -> _Step:
         for site in rule.sites(file):  # type: ignore[arg-type]  # its kinds say what it takes
             if site.action is not Action.CONVERT or (_is_unsafe(rule, site) and not unsafe):
                 step.left.append((rule, site))
-            elif _drops_comment(file, site):
-                why = "left as it is: a comment stands inside what would be replaced"
+                continue
+            comments = _dropped(file, site)
+            if any(each.startswith(DIRECTIVES) for each in comments):
+                why = "left as it is: a comment for a tool stands inside what would be replaced"
                 step.left.append((rule, site.marked(why)))
-            elif step.tree.add(site.edits):
+            elif step.tree.add((*_above(file, site, comments), *site.edits)):
                 step.converted.append(_finding(file, rule, site, Status.CONVERTED))
                 wanted += site.imports
                 released += site.released
@@ -140,19 +142,33 @@ def _is_unsafe(rule: AnyRule, site: Site) -> bool:
     return (site.safety or rule.safety) is Safety.UNSAFE
 
 
-def _drops_comment(file: Document, site: Site) -> bool:
+def _dropped(file: Document, site: Site) -> list[str]:
+    """The comments that the edits of a site take away."""
     if not any("#" in file.text[edit.start : edit.end] for edit in site.edits):
-        return False
-    return any(
-        edit.start <= comment.start
-        and comment.end <= edit.end
-        and not any(
-            isinstance(part, Span) and part.start <= comment.start and comment.end <= part.end
-            for part in edit.parts
-        )
-        for edit in site.edits
+        return []
+    return [
+        file.source(comment)
         for comment in file.comments()
-    )
+        if any(
+            edit.start <= comment.start
+            and comment.end <= edit.end
+            and not any(
+                isinstance(part, Span) and part.start <= comment.start and comment.end <= part.end
+                for part in edit.parts
+            )
+            for edit in site.edits
+        )
+    ]
+
+
+def _above(file: Document, site: Site, comments: Sequence[str]) -> tuple[Edit, ...]:
+    """Puts comments on lines of their own above the statement that they stood in."""
+    if not comments:
+        return ()
+    start = file.statement_start(min(edit.start for edit in site.edits))
+    line = file.text[start:]
+    indent = line[: len(line) - len(line.lstrip(" \t\f"))].replace("\f", "")
+    return (file.insert(start, "".join(f"{indent}{each}{file.newline}" for each in comments)),)
 
 
 def _finish(file: Document, step: _Step) -> tuple[str, list[Finding]]:

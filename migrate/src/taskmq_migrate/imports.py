@@ -12,9 +12,21 @@ from .names import dotted
 from .pythonfile import PythonFile
 from .scopes import Assignment
 
-__all__ = ["change_imports"]
+__all__ = ["DIRECTIVES", "change_imports"]
 
-DIRECTIVES = ("# noqa", "# type:", "# pylint:", "# isort:", "# pyright:")
+DIRECTIVES = (
+    "# fmt:",
+    "# isort:",
+    "# mypy:",
+    "# noqa",
+    "# nosec",
+    "# pragma:",
+    "# pylint:",
+    "# pyright:",
+    "# ruff:",
+    "# type:",
+)
+"""Comments that speak to a tool, about the line that they stand on."""
 
 
 def change_imports(
