@@ -21,6 +21,11 @@ WHY_NOT = {
     "max_retries": "the ceiling is that of the task: retry=Retry(max_attempts=…)",
     "throw": "what retry gives has to be raised",
 }
+EXHAUSTED = "celery.exceptions.MaxRetriesExceededError"
+NO_LAST = (
+    "MaxRetriesExceededError is around this: a retry that is one too many ends the job here, "
+    "without an exception in the task; do in on_failure of a class task what its handler does"
+)
 
 
 class SelfRetry(PythonRule):
@@ -69,6 +74,8 @@ class SelfRetry(PythonRule):
 
     def _site(self, file: PythonFile, node: cst.Attribute, call: cst.Call) -> Site:
         given = Arguments.of(call).named("args", "kwargs", "exc", "throw", "eta", "countdown")
+        if _is_told_of_the_last(file, call):
+            return file.mark_at(call, NO_LAST)
         if given is None:
             return file.mark_at(call, "arguments of retry are hidden behind * or **")
         options: list[Parts] = []
@@ -94,6 +101,20 @@ class SelfRetry(PythonRule):
         return file.convert_at(
             call, "raised from the context", file.replace(file.span(where), before, *parts)
         )
+
+
+def _is_told_of_the_last(file: PythonFile, call: cst.Call) -> bool:
+    """Whether a handler around a retry is for the one that is one too many."""
+    for around in file.ancestors(call):
+        if isinstance(around, cst.FunctionDef | cst.Lambda):
+            return False
+        for handler in around.handlers if isinstance(around, cst.Try) else ():
+            kinds: list[cst.BaseExpression | None] = [handler.type]
+            if isinstance(handler.type, cst.Tuple):
+                kinds = [each.value for each in handler.type.elements]
+            if any(each is not None and file.is_(each, EXHAUSTED) for each in kinds):
+                return True
+    return False
 
 
 RULE = SelfRetry()
