@@ -13,6 +13,7 @@ from tests import services
 from tests.waiting import PATIENCE, wait_for
 
 from taskmq.errors import TransportUnavailable
+from taskmq.transport import Release
 from taskmq.transports.redis import RedisTransport
 from taskmq.transports.redis import listener as listening
 
@@ -116,6 +117,24 @@ def test_rest_costs_no_commands(server: services.Redis, store: RedisTransport) -
     assert not listener.wait(2.0)
     assert commands(server) == before
     listener.close()
+
+
+def test_own_reservation_wakes_others_only(server: services.Redis, store: RedisTransport) -> None:
+    other = open_store(server.url)
+    store.enqueue([job()])
+    mine, theirs = store.listen(["q"]), other.listen(["q"])
+    mine.clear()
+    theirs.clear()
+    (delivery,) = store.reserve(wanted())
+    assert theirs.wait(PATIENCE)
+    assert not mine.wait(0.05)
+    store.settle([Release(delivery)])
+    assert mine.wait(PATIENCE)
+    neighbour = store.listen(["q"])
+    neighbour.clear()
+    store.reserve(wanted())
+    assert neighbour.wait(PATIENCE), "of two in one process one does not know"
+    other.close()
 
 
 def test_listeners_that_are_closed_leave_no_subscription(

@@ -233,10 +233,13 @@ class Hub:
         confirmed: set[bytes] = set()
         while True:
             message: Any = connection.read_response(disable_decoding=True)
-            if isinstance(message, list) and message[0] in (b"message", b"subscribe"):
+            if not isinstance(message, list):
+                pass
+            elif message[0] == b"subscribe":
                 told.add(message[1])
-                if message[0] == b"subscribe":
-                    confirmed.add(message[1])
+                confirmed.add(message[1])
+            elif message[0] == b"message" and not self._is_own(message[1], message[2]):
+                told.add(message[1])
             if not connection.can_read() and not _is_pending(connection):
                 break
         with self._changed:
@@ -246,6 +249,13 @@ class Hub:
             woken = {each for channel in told for each in self._listeners.get(channel, ())}
         for listener in woken:
             listener.wake()
+
+    def _is_own(self, channel: bytes, word: bytes) -> bool:
+        """Whether this process tells itself of a reservation, and nobody else in it listens: who
+        made it knows."""
+        if not word or word != self._server.sender().encode():
+            return False
+        return len(self._listeners.get(channel, ())) == 1
 
 
 def _is_pending(connection: AbstractConnection) -> bool:

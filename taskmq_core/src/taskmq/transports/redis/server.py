@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import secrets
 import threading
 from typing import Any
 
@@ -43,12 +45,17 @@ class Server:
         self._missing = self.name("none")
         self._link = open_link(options, self._key)
         self._timeout = options.timeout
+        self._token = secrets.token_hex(8)
         self._checked = False
         self._checking = threading.Lock()
 
     def name(self, key: str) -> str:
         """The full name of a key or channel."""
         return f"{self.prefix}{key}"
+
+    def sender(self) -> str:
+        """What tells this store's messages from those of others; a fork is another."""
+        return f"{self._token}{os.getpid()}"
 
     def run(self, command: str, arguments: Arguments) -> Any:
         """Run a script: one round trip. Raises `TransportError`."""

@@ -121,6 +121,7 @@ class RedisTransport:
             arguments["settlements"] = [settlement_of(each) for each in settlements]
         if reservation is not None:
             arguments["reservation"] = reservation_of(reservation)
+            arguments["sender"] = self._server.sender()
         data, *handed = self._server.run("exchange", arguments)
         answer = _decode_answer(data)
         if answer.error:

@@ -1,10 +1,11 @@
 -- Who has to be woken: listeners of queues and of jobs.
 --
 -- That a job was handed out is told only if it makes a difference to somebody who looked before:
--- if its lease ends before anything else is due. All other changes are told in any case.
+-- if its lease ends before anything else is due. Whoever took it knows, so that message has the
+-- sender's own word. All other changes are told in any case.
 
 local watched = {}  -- by queue: when something was due before
-local changed = {}
+local changed = {}  -- by queue: what its message says
 
 -- The highest ready priority of a queue, or nil.
 function Signals.top(queue)
@@ -31,13 +32,13 @@ end
 -- When something is due after that.
 function Signals.watched_due(queue)
   local before, due = watched[queue], Signals.due(queue)
-  if due and (not before or due < before) then changed[queue] = true end
+  if due and (not before or due < before) then changed[queue] = changed[queue] or ARGS.sender end
   return due
 end
 
 -- A queue's listeners are told in any case.
 function Signals.changed(queue)
-  changed[queue] = true
+  changed[queue] = ''
 end
 
 function Signals.ended(id)
@@ -45,5 +46,5 @@ function Signals.ended(id)
 end
 
 function Signals.send()
-  for queue in pairs(changed) do call('PUBLISH', PREFIX .. 'queue:' .. queue, '') end
+  for queue, word in pairs(changed) do call('PUBLISH', PREFIX .. 'queue:' .. queue, word) end
 end
