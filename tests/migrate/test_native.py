@@ -686,17 +686,3 @@ def test_comments_in_what_is_replaced_go_above_the_statement() -> None:
         "@task\ndef send(x): ...\n"
     )
     assert migrate(run.files, to="native", only=("TMQ110", "TMQ120")).files == run.files
-
-
-def test_a_retry_whose_exhaustion_is_handled_is_marked() -> None:
-    before = (
-        "from celery import shared_task\nfrom celery.exceptions import MaxRetriesExceededError\n"
-        "\n\n@shared_task(bind=True)\ndef work(self):\n    try:\n        try:\n            go()\n"
-        "        except OSError:\n            {}\n"
-        "    except (MaxRetriesExceededError, OSError):\n        tell()\n        {}\n"
-    )
-    before = before.format("self.retry()", "raise self.retry()")
-    text = migrate({"tasks.py": before}, to="native", only=("TMQ111",)).text
-    assert "# TODO(taskmq-migrate TMQ111): MaxRetriesExceededError is around this" in text
-    assert "            self.retry()\n" in text
-    assert "raise self.retry()" in text.split("tell()")[1]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from taskmq import App, Config, TaskmqError, current_app, current_task
+from taskmq import App, Config, Retry, TaskmqError, current_app, current_task
 from taskmq.context import TaskContext, active_context
 from taskmq.envelope import Envelope, load
 from taskmq.errors import JobCancelled, ReleaseJob, RetryJob
@@ -155,3 +155,23 @@ def test_publish_hands_the_trace_on() -> None:
     assert record is not None
     assert load(record.envelope).trace == {"traceparent": "00-1"}
     assert bytes(load(record.envelope).args) == b"[5]"
+
+
+@pytest.mark.parametrize(
+    ("policy", "last"),
+    [
+        ({"retry": Retry(max_attempts=3)}, [False, False, True]),
+        ({}, [False, False, True]),  # the default policy is what requests are held to
+        ({"retry": Retry(max_attempts=3), "ack": "on_completion"}, [True]),
+    ],
+)
+def test_a_task_knows_its_last_attempt(policy: dict[str, Any], last: list[bool]) -> None:
+    seen = []
+    app = App(Config(eager=True))
+
+    def work() -> None:
+        seen.append(current_task().is_last_attempt)
+        raise current_task().retry(delay=0)
+
+    assert app.task(**policy)(work).delay().state == "FAILED"
+    assert seen == last

@@ -15,6 +15,7 @@ from .envelope import Dependency, Envelope
 from .errors import JobCancelled, RetryJob, TaskmqError
 from .ids import new_id, offspring_id
 from .inputs import inject
+from .retry import DEFAULT_RETRY, policy_of_job
 from .transport import Delivery
 
 if TYPE_CHECKING:
@@ -161,6 +162,14 @@ class TaskContext:
     def remaining(self) -> float | None:
         """Seconds until the deadline, negative once it has passed; ``None`` without one."""
         return None if self.deadline is None else self.deadline - self.clock.now()
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether `retry` would ask in vain: the attempts that the policy allows are used up, or
+        the job is acknowledged whatever becomes of it. The moment to clean up or tell somebody."""
+        policy = policy_of_job(self.app.tasks[self.task].policy.retry, self.envelope.max_attempts)
+        ceiling = (policy or DEFAULT_RETRY).max_attempts
+        return self.attempt >= ceiling or self.envelope.ack == "on_completion"
 
     def retry(
         self,

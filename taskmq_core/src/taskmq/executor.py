@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -54,7 +53,7 @@ from .events import (
 from .failures import describe, forget_frames
 from .inputs import inject
 from .references import OFFLOADED
-from .retry import Retry
+from .retry import DEFAULT_RETRY, Retry, policy_of_job
 from .states import JobState
 from .transport import (
     Ack,
@@ -81,7 +80,6 @@ C = TypeVar("C", bound=TaskContext)
 logger = logging.getLogger("taskmq.executor")
 
 NULL = Payload("json", b"null")
-DEFAULT_RETRY = Retry()
 
 PUT_OFF = 5.0
 """Seconds until a job is offered again that could not be started for want of a server."""
@@ -641,10 +639,7 @@ def park_delay(parked_at: float | None, now: float) -> float:
 
 def _retry_of(task: Task[..., Any], envelope: Envelope) -> Retry | None:
     """What holds for one job."""
-    policy = task.policy.retry
-    if envelope.max_attempts is None:
-        return policy
-    return replace(policy or DEFAULT_RETRY, max_attempts=envelope.max_attempts)
+    return policy_of_job(task.policy.retry, envelope.max_attempts)
 
 
 def _did_not_fit(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .checks import Check, boolean, count, not_negative, one_of
 from .errors import ConfigError
 
-__all__ = ["Retry"]
+__all__ = ["DEFAULT_RETRY", "Retry", "policy_of_job"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +89,13 @@ _CHECKS: dict[str, Check] = {
     "retry_on": _exceptions,
     "give_up_on": _exceptions,
 }
+
+DEFAULT_RETRY = Retry()
+"""What holds for a job that asks to be run again, of a task that has no policy."""
+
+
+def policy_of_job(policy: Retry | None, max_attempts: int | None) -> Retry | None:
+    """The policy of one job: that of its task, with the job's own ceiling if it has one."""
+    if max_attempts is None:
+        return policy
+    return replace(policy or DEFAULT_RETRY, max_attempts=max_attempts)

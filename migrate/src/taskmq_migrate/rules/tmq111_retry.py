@@ -9,6 +9,8 @@ import libcst as cst
 from taskmq_migrate.arguments import Arguments, Parts, comma_separated, is_literal
 from taskmq_migrate.model import Example, Page, Site, Target
 from taskmq_migrate.native.bodies import uses_of_self
+from taskmq_migrate.native.lastretry import handled_last
+from taskmq_migrate.problems import Unclear
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
 
@@ -21,11 +23,6 @@ WHY_NOT = {
     "max_retries": "the ceiling is that of the task: retry=Retry(max_attempts=…)",
     "throw": "what retry gives has to be raised",
 }
-EXHAUSTED = "celery.exceptions.MaxRetriesExceededError"
-NO_LAST = (
-    "MaxRetriesExceededError is around this: a retry that is one too many ends the job here, "
-    "without an exception in the task; do in on_failure of a class task what its handler does"
-)
 
 
 class SelfRetry(PythonRule):
@@ -35,7 +32,9 @@ class SelfRetry(PythonRule):
     words = ("elery", "taskmq")
     page = Page(
         why="In the engine a task raises what ctx.retry() gives it: the policy of the task "
-        "computes the delay unless the call names one, and its ceiling holds either way.",
+        "computes the delay unless the call names one, and its ceiling holds either way. Nothing "
+        "is raised in the task when the attempts are used up: what it does then stands behind "
+        "request.is_last_attempt.",
         risk="`except Exception` around the call no longer catches what it raises. When the "
         "attempts are used up without an exc=, the dead letter names RetryJob, not "
         "MaxRetriesExceededError.",
@@ -52,6 +51,18 @@ class SelfRetry(PythonRule):
                 "    try:\n        return get(url)\n"
                 "    except OSError as exc:\n"
                 "        raise self.request.retry(error=exc, delay=60)\n",
+            ),
+            Example(
+                "sync.py",
+                before="from celery import shared_task\n"
+                "from celery.exceptions import MaxRetriesExceededError\n\n\n"
+                "@shared_task(bind=True)\ndef sync(self, key):\n"
+                "    if not lock(key):\n        try:\n            self.retry()\n"
+                "        except MaxRetriesExceededError:\n            give_up(key)\n",
+                after="from celery import shared_task\n\n\n"
+                "@shared_task(bind=True)\ndef sync(self, key):\n"
+                "    if not lock(key):\n        if self.request.is_last_attempt:\n"
+                "            give_up(key)\n        else:\n            raise self.request.retry()\n",
             ),
             Example(
                 "poll.py",
@@ -74,8 +85,6 @@ class SelfRetry(PythonRule):
 
     def _site(self, file: PythonFile, node: cst.Attribute, call: cst.Call) -> Site:
         given = Arguments.of(call).named("args", "kwargs", "exc", "throw", "eta", "countdown")
-        if _is_told_of_the_last(file, call):
-            return file.mark_at(call, NO_LAST)
         if given is None:
             return file.mark_at(call, "arguments of retry are hidden behind * or **")
         options: list[Parts] = []
@@ -98,23 +107,20 @@ class SelfRetry(PythonRule):
             where, before = around, "raise "
         else:
             return file.mark_at(call, "what retry gives has to be raised")
-        return file.convert_at(
-            call, "raised from the context", file.replace(file.span(where), before, *parts)
-        )
-
-
-def _is_told_of_the_last(file: PythonFile, call: cst.Call) -> bool:
-    """Whether a handler around a retry is for the one that is one too many."""
-    for around in file.ancestors(call):
-        if isinstance(around, cst.FunctionDef | cst.Lambda):
-            return False
-        for handler in around.handlers if isinstance(around, cst.Try) else ():
-            kinds: list[cst.BaseExpression | None] = [handler.type]
-            if isinstance(handler.type, cst.Tuple):
-                kinds = [each.value for each in handler.type.elements]
-            if any(each is not None and file.is_(each, EXHAUSTED) for each in kinds):
-                return True
-    return False
+        last = handled_last(file, call)
+        if last is None:
+            edit = file.replace(file.span(where), before, *parts)
+            return file.convert_at(call, "raised from the context", edit)
+        if "exc" in given:
+            return file.mark_at(call, "exc: a handler for MaxRetriesExceededError never sees it")
+        if isinstance(around, cst.Raise):
+            where, before = around, "raise "
+        try:
+            context = (file.span(node.value), ".request")
+            edits = last.edits(file, where, context, (before, *parts))
+        except Unclear as problem:
+            return file.mark_at(call, str(problem))
+        return file.convert_at(call, "raised from the context", *edits, released=(last.named,))
 
 
 RULE = SelfRetry()

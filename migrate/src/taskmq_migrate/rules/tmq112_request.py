@@ -25,6 +25,7 @@ NATIVE = frozenset(
         "deliveries",
         "extend",
         "heartbeat",
+        "is_last_attempt",
         "log",
         "publish",
         "queue",
