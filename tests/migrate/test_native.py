@@ -253,7 +253,7 @@ def test_settings_of_django_are_passed_by_their_present_names() -> None:
     assert (
         "App(Config(transport=settings.CELERY_BROKER_URL, "
         "eager=settings.CELERY_TASK_ALWAYS_EAGER, "
-        "concurrency=settings.CELERY_WORKER_CONCURRENCY))" in converted
+        "concurrency=settings.CELERY_WORKER_CONCURRENCY), setup=django.setup)" in converted
     )
 
 
@@ -568,7 +568,7 @@ def test_schedules_of_a_settings_module_go_to_the_app() -> None:
         """
     converted = native(app, settings=settings)
     assert converted.endswith(
-        "app = App(Config(timezone=settings.CELERY_TIMEZONE))\n"
+        "app = App(Config(timezone=settings.CELERY_TIMEZONE), setup=django.setup)\n"
         "app.schedule(*settings.CELERY_BEAT_SCHEDULE)\n"
     )
     files = {"settings.py": textwrap.dedent(settings).lstrip(), "shop.py": textwrap.dedent(app)}

@@ -54,6 +54,21 @@ def test_included_modules_are_loaded_when_they_are_needed(modules: None) -> None
     assert app.tasks["shop.mail.send"].app is app
 
 
+def test_what_the_modules_need_is_set_up_before_they_are_imported(modules: None) -> None:
+    seen: list[bool] = []
+    app = App(
+        Config(), include=["shop.mail"], setup=lambda: seen.append("shop.mail" in sys.modules)
+    )
+    app.load()
+    app.load()
+    assert seen == [False]
+
+    app = App(Config(), setup=lambda: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            app.load()
+
+
 def test_discover_takes_a_whole_package_in(modules: None) -> None:
     app = App(Config())
     app.discover("shop")

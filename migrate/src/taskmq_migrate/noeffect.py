@@ -55,9 +55,7 @@ REASONS = {
     "task_retry_on_worker_lost": "a job whose worker was lost is always run again",
     "task_soft_time_limit": CHILD,
     "task_time_limit": CHILD,
-    "worker_agent": "there are no agents",
     "worker_cancel_long_running_tasks_on_connection_loss": CONNECTION,
-    "worker_consumer": "the engine takes the jobs",
     "worker_detect_quorum_queues": CONNECTION,
     "worker_direct": "there is no queue for each worker",
     "worker_eta_task_limit": "delayed jobs stay in the store until they are due",
@@ -68,8 +66,6 @@ REASONS = {
     "worker_pool_restarts": POOL,
     "worker_pool_start_method": POOL,
     "worker_proc_alive_timeout": POOL,
-    "worker_timer": POOL,
-    "worker_timer_precision": POOL,
 }
 
 

@@ -58,7 +58,8 @@ class App:
 
     Nothing is opened before the first job is submitted or looked at. ``include`` names modules
     with tasks made by the app-less ``@task``; `load` imports them, which a worker does when it
-    starts, and such a task finds this app when it is submitted. ``base`` is the base of functions
+    starts, and such a task finds this app when it is submitted. ``setup`` is called before that,
+    once: for what those modules need, such as ``django.setup``. ``base`` is the base of functions
     that `task` makes tasks of, where that names none. ``transport`` is an open store to use instead
     of ``config.transport``, ``payloads`` a payload store instead of ``config.payload_store``.
     Without ``config``, the environment is read (`Config.from_env`). Raises `ConfigError`.
@@ -73,6 +74,7 @@ class App:
         config: Config | None = None,
         *,
         include: Sequence[str] = (),
+        setup: Callable[[], object] | None = None,
         base: TaskBase | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
@@ -91,6 +93,7 @@ class App:
         """Told of every worker of this app, before the worker's own hook."""
         self.dead_letters = DeadLetterBox(self)
         self._base = base
+        self._setup = setup
         self._include = list(include)
         for module in self._include:
             INCLUDED.setdefault(module, self)
@@ -232,8 +235,11 @@ class App:
             self.include(found.name)
 
     def load(self) -> None:
-        """Import the modules given as ``include=``, once, and find the codecs that tasks name.
-        A worker calls it when it starts. Raises `ConfigError`."""
+        """Import the modules given as ``include=``, once, after ``setup``, and find the codecs that
+        tasks name. A worker calls it when it starts. Raises `ConfigError`."""
+        if self._setup is not None:
+            self._setup()
+            self._setup = None
         self.include(*self._include)
         self._include = []  # only now: after a failure the next call fails as well
         for task in self.tasks:

@@ -54,7 +54,10 @@ class MakeApp(PythonRule):
         "Settings of Django, or of a module of the project, that config_from_object loads are "
         "passed by their names, with --unsafe: their values are not seen. Otherwise that line is "
         "marked. autodiscover_tasks() without names becomes the modules with tasks that were found "
-        "in this repository, with --unsafe: those of installed packages are to be added.",
+        "in this repository, with --unsafe: those of installed packages are to be added. Django is "
+        "set up before they are imported; its connections to the database are not closed between "
+        "jobs (CONN_MAX_AGE does nothing there): close_old_connections() in before_start() of the "
+        "app's base= does that.",
         examples=(
             Example(
                 "app.py",
@@ -86,12 +89,12 @@ class MakeApp(PythonRule):
                 'app = Celery("shop")\n'
                 'app.config_from_object("django.conf:settings", namespace="CELERY")\n'
                 "app.autodiscover_tasks()\n",
-                after="import os\n\nfrom django.conf import settings\n"
+                after="import os\n\nimport django\nfrom django.conf import settings\n"
                 "from taskmq import App, Config\n\n"
                 'os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\n'
                 "app = App(Config(transport=settings.CELERY_BROKER_URL, "
                 "timezone=settings.CELERY_TIMEZONE), "
-                'include=["orders.tasks"])\n',
+                'include=["orders.tasks"], setup=django.setup)\n',
                 others={
                     "shop/__init__.py": "",
                     "shop/settings.py": 'CELERY_BROKER_URL = "redis://db:6379/0"\n'
@@ -125,6 +128,9 @@ class MakeApp(PythonRule):
             arguments.append((f"{config}(", *comma_separated(values), ")"))
         if app.include:
             arguments.append(("include=", *self._joined(app.include)))
+        if _is_django(file):
+            arguments.append(("setup=django.setup",))
+            app.imports.append(NewImport("django"))
         if app.base:
             arguments.append(("base=", *app.base))
         if app.schedules:
@@ -314,6 +320,13 @@ class MakeApp(PythonRule):
         if line.trailing_whitespace.comment is not None:
             raise Unclear("settings are arguments of Config; a comment stands behind one")
         app.edits.append(file.replace(file.lines_of(line)))
+
+
+def _is_django(file: PythonFile) -> bool:
+    """Whether Celery would have set Django up before the tasks are imported."""
+    facts = file.facts.modules.get(file.path)
+    sources = facts.configuration if facts is not None else ()
+    return bool(facts and facts.django_settings) or any(each.how == "django" for each in sources)
 
 
 def _setting(node: cst.CSTNode | None) -> str:

@@ -124,7 +124,7 @@ class Canvas(PythonRule):
         indent = file.text[file.line_start(span.start) : span.start]
         gap = f"{file.newline}{indent}"
         compiler = Compiler(file, self._free_name(file, node), gap, launch.options)
-        used = not isinstance(statement, cst.Expr)
+        used = not isinstance(statement, cst.Expr) or statement.value is not call
         compiler.build(node, launch.body, used=used or launch.replaces is not None)
         flow = compiler.flow
         parts, imports = self._building(file, node, compiler, gap)
