@@ -130,11 +130,11 @@ def test_settings_without_effect_are_found_however_they_are_loaded() -> None:
     text = "CELERY_BROKER_HEARTBEAT = 1\nBROKER_HEARTBEAT = 1\nOTHER = 1\n"
     assert lines("TMQ907", text, "shop/settings.py", celery=APP) == [1, 2]
     named = APP.replace('"django.conf:settings", namespace="CELERY"', '"shop.conf"')
-    assert lines("TMQ907", "worker_timer = 1\ncolor = 1\n", "shop/conf.py", celery=named) == [1]
+    assert lines("TMQ907", "worker_lost_wait = 1\ncolor = 1\n", "shop/conf.py", celery=named) == [1]
     text = 'from celery import Celery\n\napp = Celery(broker_heartbeat=1)\napp.conf["timer"] = 1\n'
     assert lines("TMQ907", text) == [3]
-    assert lines("TMQ907", "worker_timer = 1\n", "celeryconfig.py") == [1]
-    assert lines("TMQ907", "worker_timer = 1\n", "other.py") == []
+    assert lines("TMQ907", "worker_lost_wait = 1\n", "celeryconfig.py") == [1]
+    assert lines("TMQ907", "worker_lost_wait = 1\n", "other.py") == []
 
 
 def test_what_has_no_effect_is_what_the_shim_says() -> None:
