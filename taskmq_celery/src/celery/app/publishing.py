@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kombu.utils.imports import symbol_by_name
@@ -200,6 +200,12 @@ def _message_behind(app: Celery, signature: Any, place: Place) -> Message:
     )
 
 
+@cache
+def _meant(header_options: frozenset[str]) -> frozenset[str]:
+    """The options that become no property of a message."""
+    return header_options | MEANT_FOR_US
+
+
 def _message(
     app: Celery,
     name: str,
@@ -232,7 +238,9 @@ def _message(
         },
     )
     headers.update(options.get("headers") or {})
-    meant = amqp.header_options | MEANT_FOR_US | set(options.get("stamped_headers") or ())
+    meant = _meant(amqp.header_options)
+    if options.get("stamped_headers"):
+        meant = meant.union(options["stamped_headers"])
     properties.update({key: value for key, value in options.items() if key not in meant})
     if exchange or routing_key != queue:
         properties.update(exchange=exchange, routing_key=routing_key)
