@@ -11,6 +11,8 @@ from typing import Any
 from .rounds import Cell, Run
 
 BETTER_IF_MORE = "jobs/s"
+COLORS = {"native": "#1f6fb4", "shim": "#5aa1d8", "limit": "#c9c9c9"}
+PEERS = "#e0955a"
 
 
 @dataclass(frozen=True)
@@ -101,30 +103,52 @@ def number(value: float) -> str:
 
 
 def plot(rows: Sequence[Row], file: Path) -> list[Path]:
-    """Draw a panel for each cell, as PNG and SVG beside each other. Needs matplotlib."""
+    """Draw a panel for each cell in which several take part (all cells, if there is none), as PNG
+    and SVG beside each other. Needs matplotlib."""
     import matplotlib as library
 
     library.use("Agg")
     from matplotlib import pyplot
 
-    cells = list(dict.fromkeys(row.cell for row in rows))
-    columns = min(3, len(cells))
-    height = -(-len(cells) // columns)
-    size = (5 * columns, 2.4 * height)
+    by_cell: dict[Cell, list[Row]] = {}
+    for row in rows:
+        by_cell.setdefault(row.cell, []).append(row)
+    compared = {cell: own for cell, own in by_cell.items() if len(own) > 1} or by_cell
+    most = max(map(len, compared.values()))
+    columns = min(3, len(compared))
+    height = -(-len(compared) // columns)
+    size = (5 * columns, (0.7 + 0.3 * most) * height)
     figure, axes = pyplot.subplots(height, columns, figsize=size, squeeze=False)
     panels: list[Any] = list(axes.flat)
-    for panel in panels[len(cells) :]:
+    for panel in panels[len(compared) :]:
         panel.remove()
-    for panel, cell in zip(panels, cells, strict=False):
-        own = [row for row in rows if row.cell == cell][::-1]
-        errors = [
-            [row.median - min(row.values) for row in own],
-            [max(row.values) - row.median for row in own],
-        ]
-        panel.barh([row.contestant for row in own], [row.median for row in own], xerr=errors)
-        panel.set_title(f"{cell.title}: {own[0].figure}", fontsize=9)
+    for panel, (cell, own) in zip(panels, compared.items(), strict=False):
+        _draw(panel, cell, own, most)
     figure.tight_layout()
     files = [file.with_suffix(suffix) for suffix in (".png", ".svg")]
     for each in files:
         figure.savefig(each)
     return files
+
+
+def _draw(panel: Any, cell: Cell, own: Sequence[Row], most: int) -> None:
+    """A bar for each contestant, with the least and the most; bars are alike in all panels."""
+    places = [most - 1 - index for index in range(len(own))]
+    medians = [row.median for row in own]
+    errors = [
+        [row.median - min(row.values) for row in own],
+        [max(row.values) - row.median for row in own],
+    ]
+    colors = [COLORS.get(row.contestant, PEERS) for row in own]
+    panel.barh(places, medians, xerr=errors, color=colors, ecolor="#555555", height=0.7)
+    panel.set_yticks(places, [row.contestant for row in own])
+    panel.set_ylim(-0.6, most - 0.4)
+    reach = max(max(row.values) for row in own)
+    panel.set_xlim(0, 1.25 * reach or 1)
+    panel.locator_params(axis="x", nbins=4)
+    for place, row in zip(places, own, strict=True):
+        at = max(row.values) + 0.02 * reach
+        panel.text(at, place, number(row.median), va="center", fontsize=8)
+    better = "more is better" if own[0].figure == BETTER_IF_MORE else "less is better"
+    panel.set_title(f"{cell.title}: {own[0].figure}, {better}", fontsize=9)
+    panel.spines[["top", "right"]].set_visible(False)
