@@ -10,13 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from compat.fetch import sdist, unpack
 from compat.problems import Problem
+from tests.migrate.tools import worker
 
 from taskmq_migrate.model import Status, Target
 from taskmq_migrate.project import Result, Run, run
@@ -146,22 +145,8 @@ def test_an_example_runs_on_the_engine(name: str, project: Path) -> None:
     assert "celery import" not in (project / "client.py").read_text()
     if name == "django":
         command([sys.executable, "manage.py", "migrate", "--verbosity", "0"], project)
-    with worker(app, project):
+    with worker(app, project, variables()):
         assert command([sys.executable, "client.py"], project).splitlines() == said
-
-
-@contextmanager
-def worker(app: str, folder: Path) -> Iterator[None]:
-    arguments = [sys.executable, "-m", "taskmq", "-A", app, "worker"]
-    with (folder / "worker.log").open("w") as log:
-        running = subprocess.Popen(
-            arguments, cwd=folder, env=variables(), stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        yield
-    finally:
-        running.terminate()
-        assert running.wait(30) == 0, (folder / "worker.log").read_text()
 
 
 def command(arguments: list[str], folder: Path) -> str:

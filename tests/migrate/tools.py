@@ -1,8 +1,11 @@
-"""Runs the codemod on files that a test writes down."""
+"""Runs the codemod on files that a test writes down, and what came of them."""
 
 import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,3 +60,18 @@ def migrate(
 def shim(text: str, path: str = "tasks.py", **options: object) -> str:
     """One file, moved to the shim."""
     return migrate({path: text}, **options).text  # type: ignore[arg-type]  # passed on
+
+
+@contextmanager
+def worker(app: str, folder: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """A worker of an app in a folder; it has to end well."""
+    command = [sys.executable, "-m", "taskmq", "-A", app, "worker"]
+    with (folder / "worker.log").open("w") as log:
+        running = subprocess.Popen(
+            command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield
+    finally:
+        running.terminate()
+        assert running.wait(30) == 0, (folder / "worker.log").read_text()
