@@ -18,6 +18,7 @@ from celery._state import get_current_app
 from celery.exceptions import ImproperlyConfigured
 from celery.utils.time import (
     add_seconds_to_datetime,
+    ffwd,
     humanize_seconds,
     localize,
     maybe_make_aware,
@@ -315,14 +316,20 @@ class crontab(BaseSchedule):  # noqa: N801  # Celery's name
 
     # -- when --------------------------------------------------------------------------------
 
-    def remaining_estimate(self, last_run_at: datetime.datetime, **_: Any) -> datetime.timedelta:
-        last, delta, now = self.remaining_delta(last_run_at)
+    def remaining_estimate(
+        self, last_run_at: datetime.datetime, ffwd: type = ffwd
+    ) -> datetime.timedelta:
+        last, delta, now = self.remaining_delta(last_run_at, ffwd=ffwd)
         return to_utc(last + delta) - to_utc(now)
 
     def remaining_delta(
-        self, last_run_at: datetime.datetime, tz: datetime.tzinfo | None = None, **_: Any
+        self,
+        last_run_at: datetime.datetime,
+        tz: datetime.tzinfo | None = None,
+        ffwd: type = ffwd,
     ) -> tuple[datetime.datetime, datetime.timedelta, datetime.datetime]:
-        """When it ran last, how long after that it is due (on the clock on the wall), and now."""
+        """When it ran last, how long after that it is due (on the clock on the wall), and now.
+        ``ffwd`` is accepted: the time is a ``timedelta`` here."""
         zone = tz or self.tz
         last = localize(self.maybe_make_aware(last_run_at), zone)
         now = localize(self.maybe_make_aware(self.now()), zone)

@@ -16,7 +16,10 @@ from celery import Celery
 from celery.app import AppPickler
 from celery.app.defaults import NAMESPACES, OPTIONS, Option, flatten
 from celery.app.utils import Settings
+from celery.concurrency import get_implementation
+from celery.exceptions import ImproperlyConfigured
 from celery.local import PromiseProxy, Proxy
+from celery.utils import nodenames
 from celery.utils.abstract import CallableTask
 from celery.utils.collections import ChainMap
 from celery.utils.functional import arity_greater, evaluate_promises, lazy
@@ -154,3 +157,58 @@ def test_formats_with_a_pattern_of_their_own() -> None:
     with pytest.raises(ValueError, match="Unknown format %q"):
         simple_format("%q", {})
     assert dedent("    a\r\n  b", sep=" ") == "a   b"
+
+
+def test_values_on_a_command_line_with_their_types() -> None:
+    parse = Celery("proj", set_as_current=False).loader.cmdline_config_parser
+    assert parse(["worker.concurrency=(int)3", "broker.url=(string)x", "result.expires=5"]) == {
+        "worker_concurrency": 3,
+        "broker_url": "x",
+        "result_expires": 5,
+    }
+    assert parse(['accept.content=["json"]'], override_types={"list": "json"}) == {
+        "accept_content": ["json"]
+    }
+    twice = {"twice": lambda text: 2 * int(text)}
+    assert parse(["worker.concurrency=(twice)3"], extra_types=twice) == {"worker_concurrency": 6}
+    braces = re.compile(r"\{(\w+)\}")
+    assert parse(["worker.concurrency={int}3"], re_type=braces) == {"worker_concurrency": 3}
+    with pytest.raises(ImproperlyConfigured, match="no type 'nosuch'"):
+        parse(["worker.concurrency=(nosuch)3"])
+
+
+def test_what_was_set_can_be_replaced() -> None:
+    app = Celery("proj", set_as_current=False, result_expires=3)
+    app.conf.changes = {"task_queue_max_priority": 1, "deprecated_settings": set()}
+    assert app.conf.result_expires != 3
+    assert app.conf.changes == {"task_queue_max_priority": 1, "deprecated_settings": set()}
+    app.conf.enable_utc = False
+    assert not app.amqp.utc
+
+
+def test_a_result_can_be_made_to_fail_for_those_who_wait() -> None:
+    app = Celery("proj", broker="memory://", backend="rpc://", set_as_current=False)
+    result = app.AsyncResult("t")
+    seen: list[Any] = []
+    result.then(lambda _: None, on_error=seen.append)
+    error = ValueError("no")
+    result.throw(error, propagate=False)
+    assert seen == [error]
+    app.close()
+
+
+def test_the_exchange_of_single_workers() -> None:
+    queue = nodenames.worker_direct("w@box")
+    assert (queue.name, queue.exchange) == ("w@box.dq2", nodenames.WORKER_DIRECT_EXCHANGE)
+
+
+@pytest.mark.parametrize("kind", ["eventlet", "gevent", "threads"])
+def test_a_pool_of_threads_does_a_programs_calls(kind: str) -> None:
+    pool = get_implementation(kind)(2)
+    pool.start()
+    got: list[int] = []
+    pool.apply_async(lambda x: x + 1, (1,), callback=got.append).wait(10)
+    assert got == [2]
+    pool.stop()
+    with pytest.raises(RuntimeError, match="stopped"):
+        pool.apply_async(lambda x: x + 1, (1,))

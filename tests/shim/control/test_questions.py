@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.waiting import PATIENCE
 
 from celery import signals
 from celery.worker import state as worker_state
+from celery.worker.consumer import Mingle
 
 pytestmark = pytest.mark.integration
 
@@ -120,3 +122,23 @@ def test_revoked_tasks_are_those_of_the_store_and_of_other_workers(app: Any, ask
 def test_memory(ask: Any) -> None:
     assert isinstance(ask.memdump(samples=1), str)
     assert "error" in ask.objgraph()
+
+
+def test_workers_tell_each_other_at_the_start_what_is_revoked(app: Any) -> None:
+    asking = SimpleNamespace(
+        app=app, hostname="other@box", steps=[], connect=lambda: app.connection_for_read()
+    )
+    mingle = Mingle(asking)
+    assert mingle.include_if(asking)
+    assert not Mingle(asking, without_mingle=True).include_if(asking)
+    worker_state.revoked.add("yet-to-come")
+    try:
+        replies = mingle.send_hello(asking)
+        assert replies[NAME]["revoked"] == ["yet-to-come"]
+        worker_state.revoked.clear()
+        app.clock.value = 1
+        mingle.on_node_reply(asking, NAME, {**replies[NAME], "clock": 50})
+        assert "yet-to-come" in worker_state.revoked
+        assert app.clock.value > 50
+    finally:
+        worker_state.revoked.clear()

@@ -472,6 +472,11 @@ class AMQP:
         """What makes messages of the protocol that ``task_protocol`` says."""
         return self.as_task_v1 if self.app.conf.task_protocol == 1 else self.as_task_v2
 
+    @property
+    def utc(self) -> bool:
+        """Whether times are told in UTC (``enable_utc``)."""
+        return bool(self.app.conf.enable_utc)
+
     def send_task_message(
         self, producer: Any, name: str, message: task_message, **options: Any
     ) -> Any:

@@ -240,7 +240,10 @@ class Settings(MutableMapping[str, Any]):
             ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
+        if name == "changes":
+            object.__setattr__(self, name, value)
+        else:
+            self[name] = value
 
     def __delattr__(self, name: str) -> None:
         try:
@@ -296,11 +299,16 @@ class Settings(MutableMapping[str, Any]):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What was set here, or given to ``Celery(...)``: a copy.
+        """What was set here, or given to ``Celery(...)``: a copy. To set it replaces all that.
 
         It has ``deprecated_settings`` as well, which pytest-celery takes out.
         """
         return {**self._changes, DEPRECATED: set(self.deprecated_settings)}
+
+    @changes.setter
+    def changes(self, changes: Mapping[str, Any]) -> None:
+        self.clear()
+        self.update({name: changes[name] for name in changes if name != DEPRECATED})
 
     # -- the source --------------------------------------------------------------------------
 

@@ -30,6 +30,10 @@ E_PATH_INVALID = (
 )
 
 
+default_encoding = locale.getpreferredencoding(False)
+"""Of the names of files."""
+
+
 class FilesystemBackend(KeyValueStoreBackend):
     """Stores records as files. A reader never sees half of one."""
 
@@ -41,7 +45,7 @@ class FilesystemBackend(KeyValueStoreBackend):
         open: Callable[..., Any] = open,
         unlink: Callable[[Any], None] = os.unlink,
         sep: str = os.sep,
-        encoding: str = locale.getpreferredencoding(False),
+        encoding: str = default_encoding,
         *args: Any,
         **kwargs: Any,
     ) -> None:

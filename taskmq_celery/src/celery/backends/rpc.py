@@ -41,10 +41,16 @@ class RPCBackend(NativeBackend):
         """All about the queue of results is accepted; there is none."""
         super().__init__(app, serializer=serializer, **kwargs)
 
+    _oid: str | None = None
+
     @property
     def oid(self) -> str:
-        """The name of this program's queue, where there is one."""
-        return str(self.app.thread_oid)
+        """The name of this program's queue, where there is one: the thread's own, unless set."""
+        return self._oid or str(self.app.thread_oid)
+
+    @oid.setter
+    def oid(self, name: str) -> None:
+        self._oid = name
 
     def get_task_meta(self, task_id: str, backlog_limit: int = 1000) -> dict[str, Any]:
         """What is stored of a task. ``backlog_limit`` is accepted: nothing for others is read."""

@@ -133,7 +133,12 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("-X", "--exclude-queues", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Not these.")
 @option("-I", "--include", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Import these modules.")
 @option("--without-gossip", group=FEATURES, is_flag=True, help=UNUSED)
-@option("--without-mingle", group=FEATURES, is_flag=True, help=UNUSED)
+@option(
+    "--without-mingle",
+    group=FEATURES,
+    is_flag=True,
+    help="Do not ask the other workers at the start what is revoked.",
+)
 @option("--without-heartbeat", group=FEATURES, is_flag=True, help="Do not say that it lives.")
 @option("--heartbeat-interval", group=FEATURES, type=int, help="Say so every so many seconds: 2.")
 @option("--autoscale", group=FEATURES, type=AUTOSCALE, help="Most and least children, by the load.")

@@ -23,7 +23,7 @@ from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.utils.timer2 import Timer
 
-__all__ = ("BasePool", "accepting", "apply_target", "put_off")
+__all__ = ("BasePool", "apply_target")
 
 logger = get_logger("celery.pool")
 
@@ -192,7 +192,7 @@ class BasePool:
         """Replace what has ended. The engine sees to its own."""
 
     def register_with_event_loop(self, loop: Any) -> None:
-        """Called where there is an event loop: there is none in this worker."""
+        """Called when the worker's event loop is about to begin, where there is one."""
 
     def terminate_job(self, pid: int, signal: Any = None) -> None:
         """End what runs in a process. Raises ``NotImplementedError`` where it cannot."""

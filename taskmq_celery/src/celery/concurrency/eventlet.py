@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .base import BasePool
+from . import thread
 
 __all__ = ("TaskPool",)
 
 
-class TaskPool(BasePool):
-    """Runs on the engine's threads."""
+class TaskPool(thread.TaskPool):
+    """Runs on the engine's threads; a program's own calls are done in threads beside them."""
 
     name = "eventlet"
     instead = "green threads are not available yet"

@@ -34,7 +34,12 @@ class TaskPool(BasePool):
     _calls: CallProcesses | None = None
     _stopped = False
 
-    def on_apply(
+    def on_apply(self, *args: Any, **kwargs: Any) -> ApplyResult:
+        """Do a call, given as to `BasePool.apply_async`, in one of the processes. Raises
+        ``RuntimeError`` once it is stopped."""
+        return self._call(*args, **kwargs)
+
+    def _call(
         self,
         target: Callable[..., Any],
         args: Any = None,
@@ -44,7 +49,6 @@ class TaskPool(BasePool):
         error_callback: Callable[[Any], Any] | None = None,
         **_: Any,
     ) -> ApplyResult:
-        """Do a call in one of the processes. Raises ``RuntimeError`` once it is stopped."""
         if self._stopped:
             raise RuntimeError("the pool is stopped: it takes no more calls")
         return ApplyResult(

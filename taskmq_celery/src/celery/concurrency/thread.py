@@ -31,7 +31,11 @@ class TaskPool(BasePool):
     name = "thread"
     body_can_be_buffer = True
     signal_safe = False
-    _stopped = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """As `BasePool`: ``limit`` is how many threads there are."""
+        super().__init__(*args, **kwargs)
+        self._stopped = False
 
     @cached_property
     def executor(self) -> ThreadPoolExecutor:

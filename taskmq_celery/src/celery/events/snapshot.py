@@ -32,7 +32,7 @@ class Polaroid:
     With ``clear_after`` what was seen is forgotten after each picture.
     """
 
-    app: Any = None
+    app: Any
     timer: Any = None
     clear_after: ClassVar[bool] = False
     shutter_signal = Signal(name="shutter_signal", providing_args={"state"})

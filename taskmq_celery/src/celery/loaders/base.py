@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from celery import signals
-from celery.app.defaults import find
+from celery.app.defaults import TYPES, find
 from celery.exceptions import ImproperlyConfigured
 from celery.utils.imports import find_module, import_from_cwd, related_module, symbol_by_name
 
@@ -22,6 +23,20 @@ __all__ = ("BaseLoader",)
 
 unconfigured = object()
 """In place of a configuration source that has not been read."""
+
+
+RE_TYPE = re.compile(r"\((\w+)\)")
+"""The type of a value on a command line: ``(int)``."""
+
+CONVERTERS: dict[str, Callable[[str], Any]] = {
+    **TYPES,
+    "any": lambda text: int(text) if text.isdigit() else text,
+    "dict": lambda text: dict(json.loads(text)),
+    "json": json.loads,
+    "list": lambda text: list(json.loads(text)),
+    "string": str,
+    "tuple": lambda text: tuple(json.loads(text)),
+}
 
 
 class BaseLoader:
@@ -167,14 +182,37 @@ class BaseLoader:
                 raise error from None
 
     def cmdline_config_parser(
-        self, args: Iterable[str], namespace: str = "celery", **_: Any
+        self,
+        args: Iterable[str],
+        namespace: str = "celery",
+        re_type: re.Pattern[str] = RE_TYPE,
+        extra_types: Mapping[str, Any] | None = None,
+        override_types: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Settings from ``section.name=value`` arguments.
+        """Settings from ``section.name=value`` arguments, or ``section.name=(type)value``.
 
-        Raises `ImproperlyConfigured` for a setting that does not exist or a value that does not
-        fit.
+        ``re_type`` finds the type before a value, ``extra_types`` are functions of a text by the
+        names of further types, ``override_types`` names of types to take in place of others.
+        Raises `ImproperlyConfigured` for a setting or a type that does not exist, or a value that
+        does not fit.
         """
-        return dict(_from_argument(each, namespace) for each in args)
+        types = {**CONVERTERS, **(extra_types or {})}
+        instead = dict(override_types or {})
+
+        def value_of(argument: str, name: str, text: str, wanted: str) -> Any:
+            found = re_type.match(text)
+            kind = found.group(1) if found else wanted
+            kind = instead.get(kind, kind)
+            if kind not in types:
+                raise ImproperlyConfigured(f"no type {kind!r} (in {argument!r})")
+            try:
+                return types[kind](text[found.end() :] if found else text)
+            except ValueError as error:
+                raise ImproperlyConfigured(
+                    f"{argument!r}: {name} wants a {wanted} ({error})"
+                ) from None
+
+        return dict(_from_argument(each, namespace, value_of) for each in args)
 
     def now(self, utc: bool = True) -> datetime:
         return datetime.now(timezone.utc) if utc else datetime.now().astimezone()
@@ -194,7 +232,9 @@ def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
-def _from_argument(argument: str, namespace: str) -> tuple[str, Any]:
+def _from_argument(
+    argument: str, namespace: str, value_of: Callable[[str, str, str, str], Any]
+) -> tuple[str, Any]:
     name, equals, text = argument.partition("=")
     section, dot, key = name.lower().strip().partition(".")
     wanted = f"{section or namespace}_{key}" if dot else section
@@ -205,12 +245,4 @@ def _from_argument(argument: str, namespace: str) -> tuple[str, Any]:
     full = "_".join(part for part in (found.namespace, found.key) if part)
     if not equals:
         raise ImproperlyConfigured(f"{argument!r}: write {name}=value")
-    kind = found.type.type
-    try:
-        if kind in ("list", "tuple", "dict"):
-            return full, found.type.to_python(json.loads(text))
-        if kind == "any":
-            return full, int(text) if text.isdigit() else text
-        return full, found.type.to_python(text)
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{argument!r}: {full} wants a {kind} ({error})") from None
+    return full, value_of(argument, full, text, found.type.type)

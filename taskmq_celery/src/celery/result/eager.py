@@ -77,7 +77,7 @@ class EagerResult(AsyncResult):
             return self._result
         if self.state in states.PROPAGATE_STATES:
             if propagate:
-                self.throw(self._result)
+                self._raise(self._result)
             return self._result
         return None
 

@@ -193,14 +193,19 @@ class AsyncResult(Relatives, Subscriptable):
         meta = self._get_task_meta() if self._cache is None else self._cache
         value = meta["result"]
         if meta["status"] in states.PROPAGATE_STATES and propagate:
-            self.throw(value, self._to_remote_traceback(meta.get("traceback")))
+            self._raise(value, self._to_remote_traceback(meta.get("traceback")))
         if callback is not None:
             callback(self.id, value)
         return value
 
     maybe_reraise = maybe_throw
 
-    def throw(self, exc: Any, traceback: Any = None) -> None:
+    def throw(self, *args: Any, **kwargs: Any) -> None:
+        """Have it fail for those who wait by `then`: an exception, and whether to raise it if
+        nobody does (``propagate``), which is so unless told otherwise."""
+        self.on_ready.throw(*args, **kwargs)
+
+    def _raise(self, exc: Any, traceback: Any = None) -> None:
         """Raise an exception as this result's."""
         error = exc if isinstance(exc, BaseException) else Exception(exc)
         raise error if traceback is None else error.with_traceback(traceback)

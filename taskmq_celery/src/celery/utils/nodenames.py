@@ -24,7 +24,6 @@ __all__ = (
 
 NODENAME_DEFAULT = "celery"
 NODENAME_SEP = "@"
-WORKER_DIRECT_EXCHANGE = "C.dq2"
 WORKER_DIRECT_QUEUE_FORMAT = "{hostname}.dq2"
 
 _placeholder = re.compile(r"%([%\w])")
@@ -93,11 +92,18 @@ def _expand(s: str, keys: Mapping[str, str]) -> str:
     return _placeholder.sub(replace, s)
 
 
+def __getattr__(name: str) -> Any:
+    # Not made at the top: this module is loaded by every program that has a task.
+    if name == "WORKER_DIRECT_EXCHANGE":
+        globals()[name] = made = symbol_by_name("kombu:Exchange")("C.dq2")
+        return made
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def worker_direct(hostname: Any) -> Any:
     """The queue of one worker alone (setting ``worker_direct``); a queue as it is."""
-    # Not imported at the top: this module is loaded by every program that has a task.
-    queue, exchange = symbol_by_name("kombu:Queue"), symbol_by_name("kombu:Exchange")
+    queue = symbol_by_name("kombu:Queue")
     if isinstance(hostname, queue):
         return hostname
     name = WORKER_DIRECT_QUEUE_FORMAT.format(hostname=hostname)
-    return queue(name, exchange(WORKER_DIRECT_EXCHANGE), hostname)
+    return queue(name, symbol_by_name(f"{__name__}:WORKER_DIRECT_EXCHANGE"), hostname)

@@ -147,7 +147,7 @@ def scheduled(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
 
 def _in_timer(consumer: Any) -> list[Any]:
     """Requests that wait for their time in a timer: a program's own have put them there."""
-    timer = vars(consumer).get("timer")
+    timer = consumer.timer
     if timer is None:
         return []
     arguments = [each.entry.args for each in timer.queue]

@@ -70,6 +70,8 @@ class Request(PooledRequest):
     worker_pid: int | None = None
     time_limits: tuple[float | None, float | None] = (None, None)
     _already_revoked = False
+    _eta_timer_entry: Any = None
+    """What has it run once it is due, if a timer does."""
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from taskmq_celery.message import stamp_values
 
 from . import state
 from .request import Request, create_request_cls
+from .state import task_scheduled
 
 __all__ = ("default",)
 
@@ -236,17 +237,6 @@ def default(
         _request_class(task), task, consumer.pool, consumer.hostname, consumer.event_dispatcher, app
     )
 
-    def run(request: Any, callbacks: Iterable[Callable[[Any], Any]]) -> None:
-        bucket = None if consumer.disable_rate_limits else consumer.task_buckets.get(task.name)
-        if bucket is not None and not bucket.can_consume(1):
-            later = bucket.expected_time(1)
-            consumer.timer.call_after(later, run, (request, callbacks), priority=6)
-            return
-        task_reserved(request)
-        for told in callbacks:
-            told(request)
-        consumer.on_task_request(request)
-
     def task_message_handler(
         message: Any,
         body: Any,
@@ -255,10 +245,10 @@ def default(
         callbacks: Iterable[Callable[[Any], Any]],
         to_timestamp: Callable[[Any], float] = to_timestamp,
     ) -> None:
-        start = getattr(message, "start", None)
-        if start is not None:
-            announce(consumer, [message.job])
-            start()
+        if isinstance(message, Message):  # one of the worker's own, which a strategy was given
+            held: Any = message
+            announce(consumer, [held.job])
+            held.start()
             return
         if body is None and "args" not in message.payload:
             content, headers, decoded = message.body, message.headers, False
@@ -280,21 +270,34 @@ def default(
         if request.revoked():
             return
         signals.task_received.send(sender=consumer, request=request)
-        told = {"name": request.name, "id": request.id, "eta": request.eta}
-        shown = {"args": headers.get("argsrepr") or "", "kwargs": headers.get("kwargsrepr") or ""}
-        info(trace.LOG_RECEIVED, {**told, **shown}, extra={"data": {**told, **shown}})
+        if logger.isEnabledFor(logging.INFO):
+            told = {"name": request.name, "id": request.id, "eta": request.eta}
+            shown = {name: headers.get(f"{name}repr") or "" for name in ("args", "kwargs")}
+            info(trace.LOG_RECEIVED, {**told, **shown}, extra={"data": {**told, **shown}})
         request.send_event("task-received", **_sent(request, headers))
-        if request.eta is None:
-            run(request, callbacks)
-            return
-        try:
-            when = to_timestamp(to_system_tz(request.eta))
-        except (OverflowError, ValueError) as exc:
-            error("Couldn't convert ETA %r to timestamp: %r. Task: %r", request.eta, exc, told)
-            request.reject(requeue=False)
-            return
-        state.task_scheduled(request)
-        consumer.timer.call_at(when, run, (request, callbacks), priority=6)
+        bucket = None if consumer.disable_rate_limits else consumer.task_buckets[task.name]
+        if request.eta is not None:
+            try:
+                when = to_timestamp(to_system_tz(request.eta))
+            except (OverflowError, ValueError) as exc:
+                error("ETA %r of %s is no time: %r", request.eta, request, exc)
+                request._tell_backend(exc)
+                request.reject(requeue=False)
+                return
+            begin, what = (
+                (consumer.apply_eta_task, (request,))
+                if bucket is None
+                else (consumer._limit_post_eta, (request, bucket, 1))
+            )
+            request._eta_timer_entry = consumer.timer.call_at(when, begin, what, priority=6)
+            task_scheduled(request)
+        elif bucket is not None:
+            consumer._limit_task(request, bucket, 1)
+        else:
+            task_reserved(request)
+            for each in callbacks:
+                each(request)
+            consumer.on_task_request(request)
 
     return task_message_handler
 

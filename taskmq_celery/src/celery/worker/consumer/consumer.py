@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from threading import Thread
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from celery.utils.functional import noop
 from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.time import rate
-from celery.worker.state import active_requests, task_reserved
+from celery.worker.state import active_requests, scheduled_requests
 from taskmq_celery.brokers import carries_control
 
 from .messages import MessageHandling, dump_body
@@ -53,6 +54,8 @@ class Consumer(MessageHandling):
 
     Strategies = dict
     _task_buckets: Any = None
+    _timer: Any = None
+    _connection_errors: Any = None
     _pending_operations: tuple[()] = ()
     """What waits for the connection: nothing, it is done at once."""
 
@@ -118,6 +121,11 @@ class Consumer(MessageHandling):
     def on_close(self) -> None:
         """When it is about to stop: what a program's own messages have begun is let go, since the
         broker gives them out again."""
+        for request in list(scheduled_requests):
+            entry = getattr(request, "_eta_timer_entry", None)
+            if entry is not None:
+                entry.cancel()
+            scheduled_requests.discard(request)
         for bucket in filter(None, self.task_buckets.values()):
             bucket.clear_pending()
 
@@ -151,6 +159,10 @@ class Consumer(MessageHandling):
     def timer(self) -> Any:
         """The worker's: it calls functions later."""
         return self.controller.timer if self._timer is None else self._timer
+
+    @timer.setter
+    def timer(self, timer: Any) -> None:
+        self._timer = timer
 
     # -- the connection ----------------------------------------------------------------------
 
@@ -186,9 +198,16 @@ class Consumer(MessageHandling):
 
     @property
     def connection_errors(self) -> Any:
+        """What the broker's client raises when a connection is lost."""
+        if self._connection_errors is not None:
+            return self._connection_errors
         if not carries_control(self.app.conf.broker_read_url):
             return ()  # the store is none of a broker that kombu knows
         return self.app.connection_for_read().connection_errors
+
+    @connection_errors.setter
+    def connection_errors(self, errors: Any) -> None:
+        self._connection_errors = errors
 
     def on_connection_error_after_connected(self, exc: BaseException) -> None:
         """When remote control has lost its connection, which is opened again."""
@@ -268,7 +287,8 @@ class Consumer(MessageHandling):
         ``None``. The rates of the worker's own tasks are kept by the engine."""
         if self._task_buckets is None:
             tasks = self.app.tasks.items()
-            self._task_buckets = {name: self.bucket_for_task(task) for name, task in tasks}
+            self._task_buckets = defaultdict(lambda: None)
+            self._task_buckets.update((name, self.bucket_for_task(task)) for name, task in tasks)
         return self._task_buckets
 
     @task_buckets.setter
@@ -279,11 +299,6 @@ class Consumer(MessageHandling):
         """What keeps the ``rate_limit`` of a task, or ``None`` if it has none."""
         limit = rate(getattr(type, "rate_limit", None))
         return TokenBucket(limit, capacity=1) if limit else None
-
-    def apply_eta_task(self, task: Any) -> None:
-        """A request that was held back until its ``eta`` is to run."""
-        task_reserved(task)
-        self.on_task_request(task)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.hostname} ({self.controller.state_name})>"

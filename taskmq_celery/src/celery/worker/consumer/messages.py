@@ -19,6 +19,7 @@ from celery.app.task import Context
 from celery.exceptions import InvalidTaskError, NotRegistered
 from celery.utils.log import get_logger
 from celery.utils.text import truncate
+from celery.worker.state import task_reserved
 
 __all__ = ("MessageHandling", "dump_body")
 
@@ -43,6 +44,8 @@ class MessageHandling:
     strategies: dict[str, Any]
     call_soon: Callable[..., Any]
     connection_errors: Any
+    on_task_request: Callable[..., Any]
+    timer: Any
 
     def update_strategies(self) -> None:
         """Ask every task how its messages are taken (`Task.start_strategy`)."""
@@ -87,6 +90,35 @@ class MessageHandling:
                 return self.on_invalid_task(payload, message, error)
 
         return on_task_received
+
+    def apply_eta_task(self, task: Any) -> None:
+        """A request that was held back, for its ``eta`` or its rate, is to run."""
+        task_reserved(task)
+        self.on_task_request(task)
+
+    def _limit_task(self, request: Any, bucket: Any, tokens: float) -> None:
+        """Have a request run as soon as its rate allows it, those before it first."""
+        if not bucket.contents and bucket.can_consume(tokens):
+            self.apply_eta_task(request)
+            return
+        bucket.add((request, tokens))
+        if len(bucket.contents) == 1:
+            self._look_later(bucket, tokens)
+
+    _limit_post_eta = _limit_task
+
+    def _look_later(self, bucket: Any, tokens: float) -> None:
+        self.timer.call_after(bucket.expected_time(tokens), self._let_go, (bucket,), priority=6)
+
+    def _let_go(self, bucket: Any) -> None:
+        """Have run what the rate allows by now."""
+        while bucket.contents:
+            request, tokens = bucket.contents[0]
+            if not bucket.can_consume(tokens):
+                self._look_later(bucket, tokens)
+                return
+            bucket.pop()
+            self.apply_eta_task(request)
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """A body that cannot be read: nobody could, so it is acknowledged."""
