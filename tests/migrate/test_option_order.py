@@ -52,6 +52,32 @@ CASES = {
         "#!/bin/sh\n# celery worker -A shop\nC_FORCE_ROOT=1 python -m celery -A shop "
         '-b "$BROKER" --workdir /srv worker -n "w@%h"\n',
     ),
+    "chart/templates/worker.yaml": (
+        "{{- if .Values.worker }}\nkind: Deployment\ndescription: celery worker -A shop\n"
+        'command: ["celery", "worker", "-A", "shop"]\nargs:\n  - -c\n'
+        "  - celery beat -A shop --loglevel={{ .Values.level }}\n{{- end }}\n",
+        "{{- if .Values.worker }}\nkind: Deployment\ndescription: celery worker -A shop\n"
+        'command: ["celery", "-A", "shop", "worker"]\nargs:\n  - -c\n'
+        "  - celery -A shop beat --loglevel={{ .Values.level }}\n{{- end }}\n",
+    ),
+    "pyproject.toml": (
+        '[project]\ndescription = "celery worker -A shop"\n\n[tool.poe.tasks]\n'
+        'worker = "celery worker -A shop"  # "celery worker -A shop"\n\n[tool.pdm.scripts]\n'
+        "beat = { cmd = 'celery beat -A shop && echo' }\n"
+        'list.cmd = ["celery", "worker", "-A", "shop"]\n',
+        '[project]\ndescription = "celery worker -A shop"\n\n[tool.poe.tasks]\n'
+        'worker = "celery -A shop worker"  # "celery worker -A shop"\n\n[tool.pdm.scripts]\n'
+        "beat = { cmd = 'celery -A shop beat && echo' }\n"
+        'list.cmd = ["celery", "-A", "shop", "worker"]\n',
+    ),
+    "start.py": (
+        "import os\nimport subprocess as sp\n\n# celery worker -A shop\n"
+        'sp.run(["celery", "worker", "-A", app])\nos.system(f"celery beat -A {app} -l info")\n'
+        'sp.Popen("cd x; celery worker -A shop", shell=True)\nprint("celery worker -A shop")\n',
+        "import os\nimport subprocess as sp\n\n# celery worker -A shop\n"
+        'sp.run(["celery", "-A", app, "worker"])\nos.system(f"celery -A {app} beat -l info")\n'
+        'sp.Popen("cd x; celery -A shop worker", shell=True)\nprint("celery worker -A shop")\n',
+    ),
     "Makefile": (
         "worker:\n\t@celery worker -A shop\n\tcelery multi start w1 -A shop\n",
         "worker:\n\t@celery -A shop worker\n\tcelery multi start w1 -A shop\n",

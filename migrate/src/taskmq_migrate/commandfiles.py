@@ -13,8 +13,10 @@ FILES = {
     Kind.INI: ("supervisor.conf", "[program:worker]\ncommand={}\n"),
     Kind.MAKEFILE: ("Makefile", "worker:\n\t{}\n"),
     Kind.PROCFILE: ("Procfile", "worker: {}\n"),
+    Kind.PYTHON: ("start.py", 'import os\n\nos.system("{}")\n'),
     Kind.SHELL: ("start.sh", "#!/bin/sh\n{}\n"),
     Kind.SYSTEMD: ("worker.service", "[Service]\nExecStart={}\n"),
+    Kind.TOML: ("pyproject.toml", '[tool.pdm.scripts]\nworker = "{}"\n'),
     Kind.YAML: ("docker-compose.yml", "services:\n  worker:\n    command: {}\n"),
 }
 

@@ -1,4 +1,4 @@
-"""Commands in files that shells read: words and where they stand, as far as quoting can be seen."""
+"""Commands in files that run programs: words and their places, as far as quoting can be seen."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import libcst as cst
+
 from .document import Document
 from .model import Edit, Kind, Span
+from .names import literal_text
+from .pythonfile import PythonFile
+from .tomlfile import TomlFile
 from .yamlfile import Scalar, YamlFile
 
 __all__ = ["Command", "Word", "commands", "moved"]
@@ -34,6 +39,24 @@ KEYS = re.compile(
     r"(?i)(command|args?|cmd|run|script|entrypoint|exec|test|shell|start|startcommand|"
     r"before_script|after_script|preparecommand|liveness|readiness|worker|beat|flower)s?$"
 )
+TEMPLATE = re.compile(r"""\s*(?:-\s+)*(?:["']?([\w.-]+)["']?\s*:\s+)?""")
+SECTION = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
+SCRIPTS = re.compile(r"(?i)tool\..*(scripts|tasks|commands)\b")
+STRING = re.compile(r"""#.*|"(?:\\.|[^"\\])*"|'[^']*'""")
+SHELLS = frozenset(
+    {
+        "os.popen",
+        "os.system",
+        "subprocess.Popen",
+        "subprocess.call",
+        "subprocess.check_call",
+        "subprocess.check_output",
+        "subprocess.getoutput",
+        "subprocess.run",
+    }
+)
+UNSEEN = "{}"
+"""A word that a program of Python computes."""
 LEADERS = {
     Kind.PROCFILE: re.compile(r"[\w-]+:"),
     Kind.SYSTEMD: re.compile(r"Exec\w+\s*=[-@:+!]*"),
@@ -64,7 +87,13 @@ class Command:
 def commands(file: Document) -> Iterator[Command]:
     """Every command of a file, in order. Comments are none."""
     if isinstance(file, YamlFile):
-        yield from _in_yaml(file)
+        yield from _in_template(file) if file.is_template else _in_yaml(file)
+        return
+    if isinstance(file, TomlFile):
+        yield from _in_toml(file)
+        return
+    if isinstance(file, PythonFile):
+        yield from _in_python(file)
         return
     for region in _regions(file):
         if file.kind is Kind.DOCKERFILE:
@@ -167,6 +196,74 @@ def _in_yaml(file: YamlFile) -> Iterator[Command]:
         if command:
             words = (*(Word(each.value, each.span) for each in command), *words)
         yield Command(words, listed=True)
+
+
+def _in_template(file: YamlFile) -> Iterator[Command]:
+    """Those of a template that becomes YAML, as Helm has them: line by line."""
+    for line in file.lines():
+        found = TEMPLATE.match(file.text, line.start, line.end)
+        if found is None or (found[1] and not KEYS.search(found[1])):
+            continue
+        region = Span(found.end(), line.end)
+        listed = _json_list(file.text, region)
+        if listed is not None:
+            yield listed
+        else:
+            yield from _split(file.text, region)
+
+
+def _in_toml(file: TomlFile) -> Iterator[Command]:
+    """Those of a program that runs tasks, such as ``[tool.pdm.scripts]``: a string each, or a list
+    in one line."""
+    section = ""
+    for line in file.lines():
+        header = SECTION.match(file.text, line.start, line.end)
+        if header is not None:
+            section = header[1]
+        if header is not None or not SCRIPTS.match(section):
+            continue
+        source = file.source(line)
+        strings = [each for each in STRING.finditer(source) if not each[0].startswith("#")]
+        if not strings:
+            continue
+        start, end = source.find("[", source.find("=")), source.rfind("]")
+        if "=" in source and 0 <= start < strings[0].start() and end > strings[-1].end() - 1:
+            words = [(each[0][1:-1], each.span()) for each in strings]
+            spans = [(text, Span(line.start + one, line.start + two)) for text, (one, two) in words]
+            yield Command(tuple(Word(*each) for each in spans), listed=True)
+            continue
+        for each in strings:
+            inner = Span(line.start + each.start() + 1, line.start + each.end() - 1)
+            yield from _split(file.text, inner)
+
+
+def _in_python(file: PythonFile) -> Iterator[Command]:
+    """Lists that are the arguments of a program, as `subprocess` takes them, and what a shell is
+    given as a string."""
+    found: list[cst.List | cst.Tuple] = [*file.nodes(cst.List), *file.nodes(cst.Tuple)]
+    for node in found:
+        texts = [literal_text(each.value) for each in node.elements]
+        if not any(text is not None and "celery" in text.lower() for text in texts):
+            continue  # places are dear
+        words = []
+        for each, text in zip(node.elements, texts, strict=True):
+            words.append(Word(UNSEEN if text is None else text, file.span(each.value)))
+        starred = any(isinstance(each, cst.StarredElement) for each in node.elements)
+        if len(words) > 1 and not starred:
+            yield Command(tuple(words), listed=True)
+    for call in file.nodes(cst.Call):
+        if not call.args or SHELLS.isdisjoint(file.names(call.func)):
+            continue
+        value = call.args[0].value
+        if not isinstance(value, cst.SimpleString | cst.FormattedString):
+            continue
+        span = file.span(value)
+        source = file.source(span)
+        quote = source.lstrip("rRbBuUfF")[0]
+        lead = source.index(quote)
+        if source[lead:].startswith(quote * 3) or "\\" in source:
+            continue
+        yield from _split(file.text, Span(span.start + lead + 1, span.end - 1))
 
 
 def moved(file: Document, command: Command, after: int, chosen: Sequence[int]) -> tuple[Edit, ...]:

@@ -37,6 +37,16 @@ class YamlFile(Document):
         super().__init__(path, Kind.YAML, text, facts)
 
     @cached_property
+    def is_template(self) -> bool:
+        """Whether it is a template that becomes YAML, as Helm has them."""
+        if "{{" not in self.text:
+            return False
+        try:
+            return not self.roots
+        except Unreadable:
+            return True
+
+    @cached_property
     def roots(self) -> list[Node]:
         try:
             return [each for each in YAML(typ="rt").compose_all(self.text) if each is not None]

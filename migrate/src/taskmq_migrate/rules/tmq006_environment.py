@@ -41,7 +41,7 @@ class Environment(YamlRule):
     )
 
     def sites(self, file: YamlFile) -> Iterator[Site]:
-        for scalar in file.scalars():
+        for scalar in () if file.is_template else file.scalars():
             if not scalar.path or scalar.path[0] != "dependencies":
                 continue
             if "pip" in scalar.path:

@@ -38,6 +38,8 @@ class OptionOrder(TextRule):
             Kind.INI,
             Kind.SHELL,
             Kind.MAKEFILE,
+            Kind.PYTHON,
+            Kind.TOML,
         }
     )
     words = ("celery", "CELERY_BIN")
@@ -62,8 +64,15 @@ class OptionOrder(TextRule):
                 before="services:\n  beat:\n    command: celery beat -A shop  # one of them\n",
                 after="services:\n  beat:\n    command: celery -A shop beat  # one of them\n",
             ),
+            Example(
+                "templates/worker.yaml",
+                before="{{- if .Values.worker }}\n"
+                'command: ["celery", "worker", "-A", "shop"]\n{{- end }}\n',
+                after="{{- if .Values.worker }}\n"
+                'command: ["celery", "-A", "shop", "worker"]\n{{- end }}\n',
+            ),
             *in_files(
-                (Kind.INI, Kind.MAKEFILE, Kind.SHELL, Kind.SYSTEMD),
+                (Kind.INI, Kind.MAKEFILE, Kind.PYTHON, Kind.SHELL, Kind.SYSTEMD, Kind.TOML),
                 "/srv/bin/celery worker -A shop -c 4",
                 "/srv/bin/celery -A shop worker -c 4",
             ),

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from taskmq_migrate.commandfiles import in_files
-from taskmq_migrate.commands import Command, Word, commands
+from taskmq_migrate.commands import commands
 from taskmq_migrate.document import Document
 from taskmq_migrate.model import Example, Kind, Page, Safety, Site, Span, Target
-from taskmq_migrate.names import literal_text
 from taskmq_migrate.native.programs import rewritten
 from taskmq_migrate.problems import Unclear
-from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import TextRule
 from taskmq_migrate.rules.tmq040_option_order import RULE as OPTION_ORDER
-from taskmq_migrate.shellwords import PROGRAM_NAME, celery_at, subcommand_at
+from taskmq_migrate.shellwords import celery_at, subcommand_at
 
 __all__ = ["RULE"]
-
-UNSEEN = "{}"  # a word that is computed
 
 
 class Programs(TextRule):
     id = "TMQ150"
     title = "celery worker and celery beat become taskmq worker and taskmq beat"
     targets = frozenset({Target.NATIVE})
-    kinds = OPTION_ORDER.kinds | {Kind.PYTHON}
+    kinds = OPTION_ORDER.kinds
     words = ("celery", "CELERY_BIN")
     page = Page(
         why="Workers of the engine are started by its own program. -c, -Q and --autoscale are the "
@@ -75,8 +69,7 @@ class Programs(TextRule):
     )
 
     def sites(self, file: Document) -> Iterator[Site]:
-        found = _in_python(file) if isinstance(file, PythonFile) else commands(file)
-        for command in found:
+        for command in commands(file):
             celery = celery_at(command)
             place = subcommand_at(command, celery) if celery is not None else None
             if celery is None or place is None:
@@ -93,21 +86,6 @@ class Programs(TextRule):
                 *made.edits,
                 safety=Safety.UNSAFE if made.guessed else None,
             )
-
-
-def _in_python(file: PythonFile) -> Iterator[Command]:
-    """Lists that are the arguments of a program, as `subprocess` takes them."""
-    found: list[cst.List | cst.Tuple] = [*file.nodes(cst.List), *file.nodes(cst.Tuple)]
-    for node in found:
-        texts = [literal_text(each.value) for each in node.elements]
-        if not any(text is not None and PROGRAM_NAME in text.lower() for text in texts):
-            continue  # places are dear
-        words = []
-        for each, text in zip(node.elements, texts, strict=True):
-            words.append(Word(UNSEEN if text is None else text, file.span(each.value)))
-        starred = any(isinstance(each, cst.StarredElement) for each in node.elements)
-        if len(words) > 1 and not starred:
-            yield Command(tuple(words), listed=True)
 
 
 RULE = Programs()
