@@ -256,7 +256,7 @@ def test_messages_of_protocol_1_become_those_of_protocol_2() -> None:
         "retries": 2,
     }
     embed = {"callbacks": ["c"], "errbacks": ["e"], "chord": "body", "chain": None}
-    call, headers, decoded, utc = strategy.proto1_to_proto2(message, body)
+    call, headers, decoded, utc = strategy.proto1_to_proto2(message, dict(body))
     assert (call, decoded, utc) == (([1], {"a": 2}, embed), True, False)
     assert headers == {
         **body,

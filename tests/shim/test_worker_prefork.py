@@ -66,6 +66,32 @@ def test_a_soft_limit_can_be_caught_and_a_hard_one_ends_the_task(program: Any) -
     ]
 
 
+def test_a_call_by_name_has_the_limits_of_the_worker(program: Any) -> None:
+    program.add_to_tasks("""
+        import time
+
+        @app.task(time_limit=0.2)
+        def short():
+            time.sleep(60)
+
+        @app.task
+        def plain():
+            time.sleep(60)
+    """)
+    worker = program.ready_worker("-c", "1", "--soft-time-limit", "0.3")
+    answers = program.ask("""
+        import json
+        from celery import Celery
+        from proj import app
+        calls = Celery("other", broker=app.conf.broker_url, backend="rpc://").send_task
+        errors = [calls(f"proj.{name}").get(timeout=50, propagate=False)
+                  for name in ("short", "plain")]
+        print(json.dumps([repr(error) for error in errors]))
+    """)
+    assert worker.stop() == 0
+    assert answers == ["TimeLimitExceeded(0.2)", "SoftTimeLimitExceeded()"]
+
+
 def test_every_child_is_told_when_it_begins_and_ends(program: Any) -> None:
     program.add_to_tasks("""
         import os

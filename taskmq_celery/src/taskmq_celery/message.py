@@ -183,7 +183,7 @@ def call_of(
             headers[RELATIVE] = {**relative, "after": after[0].job}
         eta = None if "countdown" in relative else eta
         expires = None if "expires" in relative else expires
-    hard, soft = _limits(message.headers.get("timelimit"))
+    hard, soft = limits(message.headers.get("timelimit"))
     return taskmq.Call(
         task,
         tuple(message.args),
@@ -233,9 +233,9 @@ def _packed(message: Message) -> dict[str, Any]:
     return headers
 
 
-def _limits(limits: Any) -> tuple[float | None, float | None]:
+def limits(pair: Any) -> tuple[float | None, float | None]:
     """(hard, soft) in seconds. 0 is none, as is a soft one that the hard one comes before."""
-    hard, soft = (float(limit) if limit else None for limit in limits or (None, None))
+    hard, soft = (float(limit) if limit else None for limit in pair or (None, None))
     return hard, None if hard and soft and soft >= hard else soft
 
 
@@ -266,7 +266,7 @@ def request_dict(
     shown = stored.pop(REPRS, {})
     requeued = stored.pop(REQUEUED, 0)
     task_id = stored.get(ID, envelope.id)
-    limits = stored.get("timelimit") or (None, None)
+    timelimit = stored.get("timelimit") or (None, None)
     growth = Growth()
     request: dict[str, Any] = {
         **DEFAULTS,
@@ -290,10 +290,10 @@ def request_dict(
             "redelivered": delivery.reclaims > 0 or requeued > 0,
         },
         "hostname": ctx.worker,
-        "timelimit": list(limits),
+        "timelimit": list(timelimit),
         "stamps": dict(stored.get("stamps") or {}),
-        "time_limit": limits[0],
-        "soft_time_limit": limits[1],
+        "time_limit": timelimit[0],
+        "soft_time_limit": timelimit[1],
         "callbacks": None,
         "errbacks": loads(errbacks) if errbacks else None,
         "chain": None,

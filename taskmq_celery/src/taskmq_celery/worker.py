@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from taskmq import App, ConfigError, Rate
-from taskmq.envelope import load
+from taskmq.envelope import limits_of, load
 from taskmq.errors import MessageError
 from taskmq.records import Dropped
 from taskmq.transport import Ack, Delivery, Settlement
@@ -18,13 +18,17 @@ from taskmq.worker import Worker, WorkerHook, WorkerReport
 
 from .engine import close_engine, engine_for
 from .inspection import Inspection
+from .message import limits
 from .received import Received
 from .results import tell_backend
 from .taken import TakenJob, TakenJobs
 
-__all__ = ["POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan", "WorkerReport"]
+__all__ = ["MOST_HELD", "POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan", "WorkerReport"]
 
 logger = logging.getLogger("celery.worker")
+
+MOST_HELD = 128
+"""Jobs that a worker holds at most where nobody has said how many."""
 
 HEARTBEAT = 10.0
 """Longest pause in seconds between two signs of life."""
@@ -67,7 +71,7 @@ class WorkerPlan:
     pool: str = "threads"
     prefetch: int | None = None
     """Most jobs held at once; ``None`` lets the engine adapt."""
-    most_taken: int = 128
+    most_taken: int = MOST_HELD
     """Most jobs that the program may have at once of those that it sees to itself."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Further fields of the engine's `taskmq.Config`."""
@@ -106,8 +110,9 @@ class WorkerObserver(Protocol):
     def on_leaving(self, taken: int) -> None:
         """It takes no more jobs; the program has so many. See `EngineWorker.give_back`."""
 
-    def on_succeeded(self, ids: Sequence[str]) -> None:
-        """These have returned, and the store has their results."""
+    def on_ended(self, names: Sequence[str], succeeded: Sequence[str]) -> None:
+        """Runs of tasks with these names have ended, and the store knows; ids of those that have
+        returned."""
 
     def on_stopped(self) -> None:
         """Nothing runs any more."""
@@ -192,6 +197,12 @@ class EngineWorker:
         """Start a task so often at most from now on. From any thread."""
         self._worker.limit(task, rate)
 
+    def limit_time(self, task: str, hard: float | None, soft: float | None) -> None:
+        """Let jobs of a task that come without limits take so many seconds at most from now on. A
+        soft limit that the hard one comes before is none. From any thread."""
+        hard, soft = limits((hard, soft))
+        self._worker.limit_time(task, soft, hard)
+
     def give_back(self) -> None:
         """Some worker is to have all jobs that the program has and has said nothing of. A stop
         waits for what it says, or for this. From any thread."""
@@ -244,8 +255,9 @@ class _Hook(WorkerHook):
         self._observer.on_leaving(len(self._taken))
 
     def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
-        self._observer.on_succeeded(
-            [one.delivery.job_id for one in settlements if type(one) is Ack]
+        names = [limits_of(one.delivery.envelope)[0] for one in settlements]
+        self._observer.on_ended(
+            names, [one.delivery.job_id for one in settlements if type(one) is Ack]
         )
 
     def on_dropped(self, worker: Worker, dropped: Sequence[Dropped]) -> None:

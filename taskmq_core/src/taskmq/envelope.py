@@ -209,6 +209,35 @@ def load(data: bytes) -> Envelope:
     return envelope
 
 
+Limits = tuple[float | None, float | None]
+"""``timeout`` and ``hard_timeout``, seconds."""
+
+
+class _Limits(msgspec.Struct):
+    task: str = ""
+    timeout: float | None = None
+    hard_timeout: float | None = None
+
+
+_decode_limits = msgspec.json.Decoder(_Limits).decode
+
+
+def limits_of(data: bytes) -> tuple[str, Limits]:
+    """The task and the limits of an envelope; bytes that are none have none."""
+    try:
+        found = _decode_limits(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "", (None, None)
+    return found.task, (found.timeout, found.hard_timeout)
+
+
+def limited(data: bytes, limits: Limits) -> bytes:
+    """An envelope with these limits. Raises as `load` does."""
+    timeout, hard_timeout = limits
+    changes = {"timeout": timeout, "hard_timeout": hard_timeout}
+    return _encode(msgspec.structs.replace(load(data), **changes))
+
+
 def _refuse_other_version(data: bytes) -> None:
     try:
         version = _decode_version(data).v

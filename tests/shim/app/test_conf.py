@@ -10,6 +10,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -230,6 +231,38 @@ def test_settings_on_a_command_line() -> None:
         app.config_from_cmdline(["worker.speed=4"])
     with pytest.raises(ImproperlyConfigured, match="worker_prefetch_multiplier wants a int"):
         app.config_from_cmdline(["worker.prefetch_multiplier=many"])
+
+
+def test_settings_of_the_programs_own_on_a_command_line() -> None:
+    app = bare()
+    app.config_from_cmdline(
+        [".level=(int)3", "shop.name=(string)300", 'shop.open=(list)["mo"]'], namespace="worker"
+    )
+    conf = app.conf
+    assert (conf.worker_level, conf.shop_name, conf.shop_open) == (3, "300", ["mo"])
+    with pytest.raises(ImproperlyConfigured, match="shop_level wants a "):
+        app.config_from_cmdline(["shop.level=(int)high"])
+
+
+def test_another_configuration_is_read_at_once() -> None:
+    app = bare()
+    app.config_from_object({"worker_concurrency": 10})
+    assert app.conf.worker_concurrency == 10
+    with pytest.raises(ModuleNotFoundError, match="missing_module"):
+        app.config_from_object("missing_module.settings")
+    assert app.config_from_object("missing_module.settings", silent=True) is None
+    app.add_defaults({"worker_concurrency": 20})
+    assert app.conf.worker_concurrency == 20
+    assert app.config_from_object({"worker_concurrency": 30}, force=True) is app.conf
+    assert app.conf.worker_concurrency == 30
+
+
+def test_one_backend_for_all_threads_or_one_for_each() -> None:
+    for shared in (False, True):
+        app = bare()
+        app.conf.update(result_backend="cache+memory://", result_backend_thread_safe=shared)
+        with ThreadPoolExecutor(1) as other:
+            assert (other.submit(getattr, app, "backend").result() is app.backend) is shared
 
 
 def test_signals_tell_of_the_configuration() -> None:

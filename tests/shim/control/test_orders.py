@@ -59,7 +59,7 @@ def test_queues_are_taken_up_and_left_while_it_runs(app: Any, order: Any, ask: A
         ("rate_limit", {"task_name": "nosuch", "rate_limit": "1/m"}, "unknown task"),
         ("rate_limit", {}, "TypeError"),
         ("time_limit", {"task_name": "nosuch"}, "unknown task"),
-        ("time_limit", {"task_name": "add", "hard": 1}, "time limits are those of the call"),
+        ("revoke", {"task_id": "x", "terminate": True, "signal": "NOPE"}, "SIGNOPE"),
         ("add_consumer", {"queue": ""}, "a queue needs a name"),
         ("autoscale", {"max": 3, "min": 1}, "--autoscale"),
         ("pool_restart", {}, "SIGHUP"),
@@ -182,3 +182,14 @@ def test_one_name_twice() -> None:
             "w1@box": 3,
             "w2@box": 2,
         }
+
+
+def test_time_limits_for_calls_that_have_none(app: Any, order: Any, ask: Any) -> None:
+    task = app.tasks["hold"]
+    try:
+        answer = order("time_limit", task_name="hold", soft=20, hard=30)
+        assert answer == {"ok": "time limits set successfully"}
+        assert "hold [time_limit=30]" in ask.registered("time_limit")
+    finally:
+        order("time_limit", task_name="hold")
+    assert (task.time_limit, task.soft_time_limit) == (None, None)

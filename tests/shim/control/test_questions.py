@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.shim.control.working import NAME
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from celery import signals
 from celery.worker import state as worker_state
@@ -49,7 +49,7 @@ def test_a_task_that_runs(app: Any, ask: Any) -> None:
     }
     assert found == expected
     (safe,) = ask.active(safe=True)
-    assert (safe["args"], safe["kwargs"]) == ("[1]", "{'two': [2]}")
+    assert (safe["args"], safe["kwargs"]) == ("(1,)", "{'two': [2]}")
     state, told = ask.query_task(sent.id, "nobody")[sent.id]
     assert state == "active"
     assert told["id"] == sent.id
@@ -94,6 +94,10 @@ def test_what_it_is(app: Any, ask: Any) -> None:
     assert "password" not in stats["broker"]
     assert int(stats["clock"]) < ask.clock()["clock"]
     assert stats["rusage"]["maxrss"] > 0
+    assert stats["prefetch_count"] == 128
+    before = stats["total"].get("add", 0)
+    assert app.tasks["add"].delay(1, 2).get(timeout=PATIENCE) == 3
+    wait_for(lambda: ask.stats()["total"].get("add") == before + 1)
     assert "software -> celery:" in ask.report()["ok"]
 
 

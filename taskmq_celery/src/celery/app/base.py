@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID, uuid5
 
@@ -74,7 +75,7 @@ class Celery(Configured, Connected, Subscriptable):
     events_cls: Any = "celery.app.events:Events"
     loader_cls: Any = None
     log_cls = "celery.app.log:Logging"
-    registry_cls: Any = "celery.app.registry:TaskRegistry"
+    registry_cls: Any = TaskRegistry
     task_cls: Any = "celery.app.task:Task"
     Pickler: Any = "celery.app:AppPickler"
     """What makes it again from ``__reduce_v1__``."""
@@ -135,7 +136,7 @@ class Celery(Configured, Connected, Subscriptable):
         self._timezone: tzinfo | None = None
         self._pool = None
         self._backend: Any = None
-        self._backends = threading.local()
+        self._backends, self._shared_backend = threading.local(), SimpleNamespace()
         given = {"broker_url": broker, "result_backend": backend, "include": include}
         written = {name: value for name, value in given.items() if value is not None}
         self._written = {**(changes or {}), **written}
@@ -579,7 +580,9 @@ class Celery(Configured, Connected, Subscriptable):
         if self._backend is not None:
             return self._backend  # type: ignore[no-any-return]  # somebody put it there
         # One for each thread, as with Celery: what third parties write need not share.
-        made, spec = self._backends, self.backend_cls or self.conf.result_backend
+        spec = self.backend_cls or self.conf.result_backend
+        shared = self.conf.get("result_backend_thread_safe", False)
+        made: Any = self._shared_backend if shared else self._backends
         if getattr(made, "key", None) != (os.getpid(), spec):
             made.backend = symbol_by_name("celery.app.backends:backend_for")(self, spec)
             made.key = os.getpid(), spec

@@ -38,6 +38,7 @@ class Configured:
     on_after_configure: Signal
     _config_source: Any
     _config_source_silent: bool
+    _config_found = False
     _discoveries: list[Callable[[], None]]
     _fixups: list[Any]
 
@@ -46,17 +47,19 @@ class Configured:
     ) -> Any:
         """Take the configuration from a module or object, or from one of that name.
 
-        It is read when a setting is first needed, unless ``force``. ``namespace="CELERY"`` takes
-        only settings with that prefix. What was set on ``app.conf`` goes first.
+        It is read when a setting is first needed, or at once with ``force``, and where others were
+        read before. ``namespace="CELERY"`` takes only settings with that prefix. What was set on
+        ``app.conf`` goes first. Gives ``app.conf`` if it was read, ``None`` if it was not.
         """
+        at_once = force or self.configured
         self._config_source = obj
         self._config_source_silent = silent
         self.configured = False
         self.conf.set_source(self._load_config, namespace)
-        if force:
-            self.conf.load()
-            return self.conf
-        return None
+        if not at_once:
+            return None
+        self.conf.load()
+        return self.conf if self._config_found else None
 
     def config_from_envvar(
         self, variable_name: str, silent: bool = False, force: bool = False
@@ -91,7 +94,13 @@ class Configured:
         self.on_configure.send(sender=self)
         source = None
         if self._config_source is not None:
-            self.loader.config_from_object(self._config_source, silent=self._config_source_silent)
+            self._config_found = bool(
+                self.loader.config_from_object(
+                    self._config_source, silent=self._config_source_silent
+                )
+            )
+            if not self._config_found:
+                return None
         elif self._config_source_silent:
             return None
         source = self.loader.conf

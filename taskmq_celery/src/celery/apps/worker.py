@@ -204,19 +204,20 @@ class Worker(WorkController):
         return self.hostname
 
 
-LIMIT_OPTION = "limits are set where a task is defined or sent (time_limit, soft_time_limit)"
-
 NO_MEANING = {
     "autoscale": "the number of slots is fixed; set it with --concurrency",
     "max_memory_per_child": "there are no child processes to replace",
     "max_tasks_per_child": "there are no child processes to replace",
     "pool_start_method": "children are always forked",
-    "soft_time_limit": LIMIT_OPTION,
-    "time_limit": LIMIT_OPTION,
+    "soft_time_limit": "there are no child processes to end",
+    "time_limit": "there are no child processes to end",
 }
 """What this version accepts for the sake of existing command lines."""
 
-OF_CHILDREN = {"autoscale", "max_memory_per_child", "max_tasks_per_child"}
+OF_CHILDREN = {
+    *("autoscale", "max_memory_per_child", "max_tasks_per_child"),
+    *("soft_time_limit", "time_limit"),
+}
 SETTINGS_OF_CHILDREN = {
     "task_soft_time_limit",
     "task_time_limit",

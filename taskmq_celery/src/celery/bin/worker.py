@@ -116,8 +116,10 @@ UNUSED = "Accepted; has no meaning in this version."
     default=None,
     help="Tell monitors what becomes of tasks.",
 )
-@option("--time-limit", group=POOL, type=float, help=UNUSED)
-@option("--soft-time-limit", group=POOL, type=float, help=UNUSED)
+@option("--time-limit", group=POOL, type=float, help="Seconds after which a task is ended.")
+@option(
+    "--soft-time-limit", group=POOL, type=float, help="Seconds after which a task is interrupted."
+)
 @option("--max-tasks-per-child", group=POOL, type=int, help="Replace a child after so many tasks.")
 @option("--pool-start-method", group=POOL, type=click.Choice(("fork", "spawn")), help=UNUSED)
 @option(

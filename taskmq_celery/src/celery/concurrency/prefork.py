@@ -57,6 +57,14 @@ class TaskPool(BasePool):
             )
         )
 
+    def _get_info(self) -> dict[str, Any]:
+        return {
+            **super()._get_info(),
+            "max-tasks-per-child": self.options.get("maxtasksperchild") or "N/A",
+            "put-guarded-by-semaphore": self.putlocks,
+            "timeouts": [self.options.get("soft_timeout") or 0, self.options.get("timeout") or 0],
+        }
+
     def prepare_calls(self) -> None:
         """Fork what will make the processes."""
         self._prepared()

@@ -189,7 +189,8 @@ class BaseLoader:
         extra_types: Mapping[str, Any] | None = None,
         override_types: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Settings from ``section.name=value`` arguments, or ``section.name=(type)value``.
+        """Settings from ``section.name=value`` arguments, or ``section.name=(type)value``, which
+        is how settings of the program's own are given; ``.name`` is one of ``namespace``.
 
         ``re_type`` finds the type before a value, ``extra_types`` are functions of a text by the
         names of further types, ``override_types`` names of types to take in place of others.
@@ -241,6 +242,8 @@ def _from_argument(
     try:
         found = find(wanted, namespace)
     except KeyError:
+        if text.startswith("("):  # one of the program's own, with its type
+            return wanted, value_of(argument, wanted, text, "string")
         raise ImproperlyConfigured(f"no setting {name!r} (in {argument!r})") from None
     full = "_".join(part for part in (found.namespace, found.key) if part)
     if not equals:

@@ -90,6 +90,9 @@ class Pool(bootsteps.StartStopStep):
     def create(self, w: Any) -> Any:
         w.pool = w.pool_cls(
             w.concurrency,
+            maxtasksperchild=w.max_tasks_per_child,
+            soft_timeout=w.soft_time_limit,
+            timeout=w.time_limit,
             putlocks=w.pool_putlocks,
             app=w.app,
             initargs=(w.app, w.hostname),

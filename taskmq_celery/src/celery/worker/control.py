@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from celery.exceptions import WorkerShutdown
 from celery.platforms import EX_OK
+from celery.platforms import signals as os_signals
 from celery.utils import debug
 from celery.utils.functional import maybe_list
 from celery.utils.log import get_logger
@@ -335,12 +336,15 @@ def revoke(
 ) -> dict[str, Any]:
     """Take tasks out; ``terminate``: even if they run already."""
     ids = set(maybe_list(task_id) or ())
+    if terminate and signal:
+        os_signals.signum(signal)  # raises for one that is none
     for each in ids:
         worker_state.revoked.add(each)
     results.revoke(state.app, list(ids), terminate=terminate)
     results.tell_of_unknown(state.app, list(ids))
-    told = f"tasks {ids} flagged as revoked"
-    return ok(f"terminate: {_ended(state, ids, signal)}; {told}" if terminate else told)
+    if terminate:
+        return ok(f"terminate: {_ended(state, ids, signal)}")
+    return ok(f"tasks {ids} flagged as revoked")
 
 
 def _ended(state: Any, ids: set[Any], signal: Any) -> str:
@@ -364,10 +368,12 @@ def revoke_by_stamped_headers(
         known = maybe_list(worker_state.revoked_stamps.get(name)) or []
         added = [one for one in maybe_list(values) or [values] if one not in known]
         worker_state.revoked_stamps[name] = [*known, *added]
-    for each in revoke_stamped(state.app, headers, terminate=terminate):
+    ended = list(revoke_stamped(state.app, headers, terminate=terminate))
+    for each in ended:
         worker_state.revoked.add(each)
-    end = "" if terminate else ", but not terminated"
-    return ok(f"headers {headers} flagged as revoked{end}")
+    if not terminate:
+        return ok(f"headers {headers} flagged as revoked, but not terminated")
+    return ok(f"headers {headers} revoked" if ended else f"headers {headers} were not terminated")
 
 
 @control_command(
@@ -404,10 +410,13 @@ def rate_limit(state: Any, task_name: str, rate_limit: Any, **_: Any) -> dict[st
 def time_limit(
     state: Any, task_name: str, hard: float | None = None, soft: float | None = None, **_: Any
 ) -> dict[str, Any]:
-    """Let a task take so many seconds at most."""
+    """Let a task take so many seconds at most, where its call has no limits of its own."""
     if task_name not in state.app.tasks:
         return nok("unknown task")
-    return nok("time limits are those of the call: a worker cannot change them")
+    task = state.app.tasks[task_name]
+    task.time_limit, task.soft_time_limit = hard, soft
+    state.consumer.controller.limit_times()
+    return ok("time limits set successfully")
 
 
 @control_command()

@@ -154,8 +154,11 @@ class Request(PooledRequest):
 
     @property
     def argsrepr(self) -> str | None:
-        given: str | None = self._request_dict.get("argsrepr")
-        return given if "argsrepr" in self._request_dict else saferepr(self.args)
+        if "argsrepr" in self._request_dict:
+            given: str | None = self._request_dict["argsrepr"]
+            return given
+        args = self.args
+        return saferepr(tuple(args) if isinstance(args, list) else args)
 
     @property
     def kwargsrepr(self) -> str | None:

@@ -38,7 +38,6 @@ class HeldMessage(Message):
 
     def __init__(self, taken: Any, task: Any) -> None:
         super().__init__(taken.received)
-        self.job = taken.received
         self.delivery_tag: str = taken.received.id
         self.acknowledged = False
         self._taken = taken

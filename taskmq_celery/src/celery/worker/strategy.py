@@ -65,18 +65,13 @@ def hybrid_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str,
 
 
 def proto1_to_proto2(message: Any, body: dict[str, Any]) -> tuple[Any, dict[str, Any], bool, bool]:
-    """The same, with all that the body says among the headers, which makes one of a worker's own
-    requests; the message's headers are one of them."""
+    """The same, with all that the body says among the headers; those of the message are one of
+    them. ``body`` is changed: it is what becomes of the headers."""
     args, kwargs, embed = _call_of(body)
-    headers = {
-        **body,
-        "argsrepr": saferepr(args),
-        "kwargsrepr": saferepr(kwargs),
-        "headers": message.headers,
-    }
+    body.update(argsrepr=saferepr(args), kwargsrepr=saferepr(kwargs), headers=message.headers)
     if body.get("taskset"):
-        headers["group"] = body["taskset"]
-    return (args, kwargs, embed), headers, True, body.get("utc", True)
+        body["group"] = body["taskset"]
+    return (args, kwargs, embed), body, True, body.get("utc", True)
 
 
 def _call_of(body: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
@@ -194,13 +189,16 @@ class Message:
     """An engine's job in the shape of kombu's messages. Decoded when looked at."""
 
     def __init__(self, job: Any) -> None:
-        self._job = job
+        self.job = job
         self.headers: dict[str, Any] = job.request
         self.body = b""
 
+    def start(self) -> None:
+        """Have it run: it is, where nobody holds it."""
+
     @property
     def payload(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
-        args, kwargs = self._job.arguments
+        args, kwargs = self.job.arguments
         embed = {
             name: self.headers.get(name) for name in ("callbacks", "errbacks", "chain", "chord")
         }

@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Thread
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from taskmq_celery.inspection import Inspection
 from taskmq_celery.rates import rate_of_task
 from taskmq_celery.received import Received
 from taskmq_celery.taken import TakenJob
-from taskmq_celery.worker import EngineWorker, WorkerPlan, WorkerReport
+from taskmq_celery.worker import MOST_HELD, EngineWorker, WorkerPlan, WorkerReport
 
 from . import state, strategy
 from .consumer import Consumer
@@ -312,6 +313,18 @@ class WorkController:
             for name in list(self.app._tasks):
                 self._engine.limit(name, rate_of_task(self.app, name))
 
+    def limit_times(self) -> None:
+        """Keep the time limits of every task as they are now, for calls that have none: whoever
+        calls by name does not know them."""
+        if self._engine is None:
+            return
+        hard = soft = None
+        if self.pool_cls.engine_pool == "processes":
+            hard, soft = self.time_limit, self.soft_time_limit
+        for name, task in list(self.app._tasks.items()):
+            limits = task.time_limit or hard, task.soft_time_limit or soft
+            self._engine.limit_time(name, *limits)
+
     def setup_includes(self, includes: Sequence[str]) -> None:
         """Import further modules with tasks."""
         if includes:
@@ -456,6 +469,12 @@ class WorkController:
             settings={"shutdown_timeout": FOREVER, **self._children()},
         )
 
+    def _most_held(self) -> int:
+        """How many tasks it holds at most, running ones included."""
+        return (self.prefetch_multiplier or 0) * self.concurrency or max(
+            MOST_HELD, self.concurrency
+        )
+
     def _most_taken(self, slots: int) -> int:
         """How many messages the strategies of tasks may have at once: as many as Celery's workers
         hold, where somebody has said so."""
@@ -463,7 +482,7 @@ class WorkController:
         if multiplier is None and conf.value_set_for("worker_prefetch_multiplier"):
             multiplier = conf.worker_prefetch_multiplier
         if multiplier is None:
-            return WorkerPlan.most_taken
+            return MOST_HELD
         return multiplier * slots or UNLIMITED
 
     def _children(self) -> dict[str, Any]:
@@ -558,10 +577,13 @@ class WorkController:
     def stats(self) -> dict[str, Any]:
         """`info`, what the steps tell, and what the process has used."""
         consumer = self.consumer
+        running = Counter(each.job.name for each in self.inspection.active())
         return {
             **self.info(),
             **self.blueprint.info(self),
             **({} if consumer is None else consumer.blueprint.info(consumer)),
+            "total": self.state.total_count + running,
+            "prefetch_count": self._most_held(),
             "clock": str(self.app.clock.value),
             "rusage": self.rusage(),
         }
@@ -595,6 +617,7 @@ class _Observer:
         self._controller = controller
 
     def on_ready(self) -> None:
+        self._controller.limit_times()
         for begin in self._controller._when_ready:
             begin()
 
@@ -634,8 +657,10 @@ class _Observer:
         if taken:
             Thread(target=self._controller.end_strategies, name="strategies", daemon=True).start()
 
-    def on_succeeded(self, ids: Sequence[str]) -> None:
-        for each in ids:
+    def on_ended(self, names: Sequence[str], succeeded: Sequence[str]) -> None:
+        state.total_count.update(names)
+        state.all_total_count[0] += len(names)
+        for each in succeeded:
             state.successful_requests.add(each)
 
     @property

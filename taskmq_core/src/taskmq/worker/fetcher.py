@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from taskmq.app import App
 from taskmq.envelope import load
 from taskmq.errors import (
@@ -35,6 +37,7 @@ from .pulse import Place, Pulse
 from .quotas import Quotas
 from .recall import Recall
 from .report import Tally
+from .timelimits import TimeLimits
 
 __all__ = ["Fetcher"]
 
@@ -69,6 +72,7 @@ class Fetcher:
         self.resume_at = 0.0
         self.pulse = Pulse()
         self.tally = Tally()
+        self.time_limits = TimeLimits()
         self._app = app
         self._transport = app.transport
         self._worker = worker
@@ -121,6 +125,9 @@ class Fetcher:
         if settlements:
             self._account(settlements, answer.settled)
         if answer.deliveries:
+            deliveries = self.time_limits.apply(answer.deliveries)
+            if deliveries is not answer.deliveries:
+                answer = msgspec.structs.replace(answer, deliveries=deliveries)
             self._keeper.hold(answer.deliveries)
             self._quotas.hold(answer.deliveries)
         if answer.dropped:

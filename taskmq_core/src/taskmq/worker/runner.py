@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from taskmq.app import App
+from taskmq.checks import limits_in_order
 from taskmq.config import Config
 from taskmq.errors import ConfigError
 from taskmq.events import WorkerStarted, WorkerStopped
@@ -171,6 +172,21 @@ class Worker:
         if rate is not None:
             check_rate("rate", rate)
         session.limit(task, None if rate is None else rate_of(rate))
+
+    def limit_time(
+        self, task: str, timeout: float | None = None, hard_timeout: float | None = None
+    ) -> None:
+        """Let jobs of a task that come without limits of their own take so many seconds at most,
+        from now on, in this worker and until it stops. From any thread.
+
+        Raises `ConfigError` for limits that contradict each other, and ``RuntimeError`` while it
+        does not run.
+        """
+        session = self._session
+        if session is None:
+            raise RuntimeError(f"worker {self.name} does not run: limits are those of the tasks")
+        limits_in_order(timeout, hard_timeout)
+        session.fetcher.time_limits.keep(task, (timeout, hard_timeout))
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """Say what became of deliveries that a hook has taken (`WorkerHook.take`). They are sent
