@@ -27,7 +27,7 @@ __all__ = ["MOST_HELD", "POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan",
 
 logger = logging.getLogger("celery.worker")
 
-MOST_HELD = 128
+MOST_HELD = 256
 """Jobs that a worker holds at most where nobody has said how many."""
 
 HEARTBEAT = 10.0

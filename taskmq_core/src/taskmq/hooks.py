@@ -27,7 +27,7 @@ class WorkerHook:
     ...         print(f"{worker.name} ready.")
     """
 
-    most_taken: int = 128
+    most_taken: int = 256
     """How many deliveries it may have at once (see `take`); while it has them, none is reserved."""
 
     def on_start(self, worker: Worker) -> None:

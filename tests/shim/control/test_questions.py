@@ -94,7 +94,7 @@ def test_what_it_is(app: Any, ask: Any) -> None:
     assert "password" not in stats["broker"]
     assert int(stats["clock"]) < ask.clock()["clock"]
     assert stats["rusage"]["maxrss"] > 0
-    assert stats["prefetch_count"] == 128
+    assert stats["prefetch_count"] == 256
     before = stats["total"].get("add", 0)
     assert app.tasks["add"].delay(1, 2).get(timeout=PATIENCE) == 3
     wait_for(lambda: ask.stats()["total"].get("add") == before + 1)
