@@ -13,7 +13,7 @@ from taskmq import App, ConfigError, Rate
 from taskmq.envelope import limits_of, load
 from taskmq.errors import MessageError
 from taskmq.records import Dropped
-from taskmq.transport import Ack, Delivery, Settlement
+from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Nack, RetryLater, Settlement
 from taskmq.worker import Worker, WorkerHook, WorkerReport
 
 from .engine import close_engine, engine_for
@@ -26,6 +26,9 @@ from .taken import TakenJob, TakenJobs
 __all__ = ["MOST_HELD", "POOLS", "EngineWorker", "WorkerObserver", "WorkerPlan", "WorkerReport"]
 
 logger = logging.getLogger("celery.worker")
+
+RUN = (Ack, DeadLetter, Delegate, Nack, RetryLater)
+"""How a job ends that was started."""
 
 MOST_HELD = 256
 """Jobs that a worker holds at most where nobody has said how many."""
@@ -255,7 +258,8 @@ class _Hook(WorkerHook):
         self._observer.on_leaving(len(self._taken))
 
     def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
-        names = [limits_of(one.delivery.envelope)[0] for one in settlements]
+        ran = [one for one in settlements if isinstance(one, RUN)]
+        names = [limits_of(one.delivery.envelope)[0] for one in ran]
         self._observer.on_ended(
             names, [one.delivery.job_id for one in settlements if type(one) is Ack]
         )
