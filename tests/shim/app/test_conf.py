@@ -240,7 +240,7 @@ def test_settings_of_the_programs_own_on_a_command_line() -> None:
     )
     conf = app.conf
     assert (conf.worker_level, conf.shop_name, conf.shop_open) == (3, "300", ["mo"])
-    with pytest.raises(ImproperlyConfigured, match="shop_level wants a "):
+    with pytest.raises(ImproperlyConfigured, match="shop_level wants a"):
         app.config_from_cmdline(["shop.level=(int)high"])
 
 
