@@ -14,6 +14,7 @@ from typing import Any
 
 from .canvases import Canvas
 from .observed import Outcome
+from .reading import within
 
 Run = list[Any]
 """The name of a task, its arguments, and what else there is to tell of it (`observed`)."""
@@ -100,9 +101,17 @@ class Agreement:
         )
 
     def _in_some_order(self, theirs: list[Any], ours: list[Any]) -> bool:
-        if len(theirs) != len(ours) or (theirs[-1] == ours[-1] and _is_of_keep(ours)):
+        if len(theirs) != len(ours) or (theirs[-1] == ours[-1] and self._is_of_keep(ours)):
             return False
         return len(paired(theirs, ours, self.same)) == len(theirs)
+
+    def _is_of_keep(self, value: list[Any]) -> bool:
+        """Whether it may be the arguments of a task, whose own comes last, and not results: those
+        are numbers of tasks that give their own argument."""
+        if not isinstance(value[-1], int) or all(isinstance(each, int) for each in value):
+            return False
+        found = [each["tag"] for each in within(self.canvas) if each["of"] in ("tag", "join")]
+        return value[-1] not in found
 
     def _texts(self, theirs: str, ours: str) -> bool:
         for each in self._leeways:
@@ -154,11 +163,6 @@ class Agreement:
 
 def _merged(more: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value for each in more for name, value in each.items()}
-
-
-def _is_of_keep(value: list[Any]) -> bool:
-    """Whether it may be the arguments of a task, whose own comes last, and not results."""
-    return isinstance(value[-1], int) and not all(isinstance(each, int) for each in value)
 
 
 def paired(

@@ -14,7 +14,17 @@ from . import leeways
 from .agreeing import Agreement, Leeway
 from .canvases import Canvas
 from .observed import Outcome
-from .reading import failing, is_chord, is_group, is_nothing, lost_links, members, within
+from .reading import (
+    becomes_nothing,
+    behind_groups,
+    failing,
+    is_chord,
+    is_group,
+    is_nothing,
+    lost_links,
+    members,
+    within,
+)
 
 
 @dataclass(frozen=True)
@@ -103,10 +113,46 @@ def _stamped_chord(canvas: Canvas) -> bool:
     return any("stamp" in each and any(map(is_chord, within(each))) for each in within(canvas))
 
 
+def _visited_chord_as_link(canvas: Canvas) -> bool:
+    return any(
+        "visitor" in each and any(map(is_chord, one.get("links", ())))
+        for each in within(canvas)
+        for one in within(each)
+    )
+
+
 def _lazy_header_with_nothing(canvas: Canvas) -> bool:
     return any(
         is_chord(each) and each.get("lazy") and any(map(is_nothing, members(each)))
         for each in within(canvas)
+    )
+
+
+def _ends_in_nothing(canvas: Canvas) -> bool:
+    """Whether it ends as a group without tasks."""
+    if canvas["is"] == "chord":
+        return _ends_in_nothing(canvas["body"])
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        return _ends_in_nothing(canvas["of"][-1])
+    return is_nothing(canvas)
+
+
+def _header_of_nothing(canvas: Canvas) -> bool:
+    return any(
+        len(each["of"]) > 0 and all(map(_ends_in_nothing, each["of"]))
+        for each in within(canvas)
+        if each["is"] in ("chord", "group")
+    )
+
+
+def _fails_before_nothing(canvas: Canvas) -> bool:
+    """Whether something may fail in a header before a chord in another one that ends in nothing."""
+    return any(
+        _ends_in_nothing(member) and failing(member)
+        for each in within(canvas)
+        if each["is"] in ("chord", "group")
+        for member in each["of"]
+        if member["is"] in ("chord", "chain", "or")
     )
 
 
@@ -121,7 +167,7 @@ def _links_of_lone_chain(canvas: Canvas) -> bool:
 
 
 def _lazy_group_of_groups(canvas: Canvas) -> bool:
-    return any(each.get("lazy") and any(map(is_group, each["of"])) for each in within(canvas))
+    return any(each.get("lazy") and any(map(_ends_as_group, each["of"])) for each in within(canvas))
 
 
 def _is_chain_of_a_group(canvas: Canvas) -> bool:
@@ -133,8 +179,18 @@ def _is_chain_of_a_group(canvas: Canvas) -> bool:
 
 
 def _given_to_a_chain_of_a_group(canvas: Canvas) -> bool:
-    return ("given" in canvas and _is_chain_of_a_group(canvas)) or any(
-        each["is"] == "chord" and _is_chain_of_a_group(each["body"]) for each in within(canvas)
+    return (
+        ("given" in canvas and _is_chain_of_a_group(canvas))
+        or any(
+            any(map(_is_chain_of_a_group, [*each["of"], each.get("body", each)]))
+            for each in within(canvas)
+            if each["is"] in ("group", "chord")
+        )
+        or any(
+            any(map(_is_chain_of_a_group, each["of"][1:]))
+            for each in within(canvas)
+            if each["is"] in ("chain", "or")
+        )
     )
 
 
@@ -176,6 +232,81 @@ def _ignored(canvas: Canvas) -> bool:
     return any("ignored" in each for each in within(canvas))
 
 
+def _ignored_at_the_end_of_a_header(canvas: Canvas) -> bool:
+    """Whether a header has a chain or a chord in it that ends as a group with a task in it whose
+    result is ignored."""
+    return any(
+        _ignored(member)
+        for each in within(canvas)
+        for member in members(each)
+        if member["is"] in ("chain", "or", "chord") and _ends_as_group(member)
+    )
+
+
+def _ends_as_group(canvas: Canvas) -> bool:
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        return _ends_as_group(canvas["of"][-1])
+    return _ends_as_group(canvas["body"]) if canvas["is"] == "chord" else is_group(canvas)
+
+
+def _joins_at_the_end_of_a_header(canvas: Canvas) -> bool:
+    """Whether a task joins a header that is in a chain or a chord in another header, which ends
+    as a group."""
+    return any(
+        one["of"] == "join"
+        for each in within(canvas)
+        for member in members(each)
+        if member["is"] in ("chain", "or", "chord") and _ends_as_group(member)
+        for one in within(member)
+    )
+
+
+def _becomes_chains_of_nothing(canvas: Canvas) -> bool:
+    return any(becomes_nothing(each) and each["tag"]["of"] for each in within(canvas))
+
+
+def _joins_without_a_body(canvas: Canvas) -> bool:
+    return any(
+        each["is"] == "chord"
+        and is_nothing(each["body"])
+        and any(one["of"] == "join" for member in each["of"] for one in within(member))
+        for each in within(canvas)
+    )
+
+
+def _behind_a_body_of_one(canvas: Canvas) -> bool:
+    """Whether something is behind a chord whose body is a group of one."""
+    return any(
+        first["is"] == "chord" and is_group(first["body"]) and _counts(first["body"]) == 1
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for first in each["of"][:-1]
+    )
+
+
+def _counts(group: Canvas) -> int:
+    return sum(not is_nothing(each) for each in members(group))
+
+
+def _empty_chain_beside_one(canvas: Canvas) -> bool:
+    return any(
+        each["is"] == "group" and _counts(each) == 1 and len(each["of"]) > 1
+        for each in within(canvas)
+    )
+
+
+def _becomes_a_linked_nothing(canvas: Canvas) -> bool:
+    return any(
+        each["of"] == "become"
+        and any(is_nothing(one) and "links" in one for one in within(each["tag"]))
+        for each in within(canvas)
+    )
+
+
+def _ignored_and_replaced(canvas: Canvas) -> bool:
+    return any(each["of"] == "become" and "ignored" in each for each in within(canvas))
+
+
 def _replaced_by_ignored(canvas: Canvas) -> bool:
     return any(
         each["of"] == "become" and _ignored(each["tag"])
@@ -205,17 +336,23 @@ def _immutable_group_of_chains(canvas: Canvas) -> bool:
 
 
 def _keywords_for_an_immutable_chain(canvas: Canvas) -> bool:
-    given = "kwargs" in canvas.get("call", {})
-    return given and "immutable" in canvas and canvas["is"] in ("chain", "or")
+    return "kwargs" in canvas.get("call", {}) and any(
+        "immutable" in each and each["is"] in ("chain", "or") for each in within(canvas)
+    )
 
 
 def _keywords_for_a_chord(canvas: Canvas) -> bool:
     """Whether a chain that begins with several tasks is given keywords."""
-    first = canvas
-    while first["is"] in ("chain", "or") and first["of"]:
-        first = first["of"][0]
-    given = "kwargs" in canvas.get("call", {})
-    return given and first is not canvas and first["is"] in ("chord", "group", "chunks")
+    return "kwargs" in canvas.get("call", {}) and _begins_with_several(canvas)
+
+
+def _begins_with_several(canvas: Canvas) -> bool:
+    if canvas["is"] in ("group", "chord"):
+        return any(map(_begins_with_several, canvas["of"]))
+    if canvas["is"] not in ("chain", "or") or not canvas["of"]:
+        return False
+    first = canvas["of"][0]
+    return first["is"] in ("chord", "group", "chunks") or _begins_with_several(first)
 
 
 DIFFERENCES = [
@@ -253,10 +390,98 @@ DIFFERENCES = [
         leeways.replaced,
     ),
     Difference(
+        "replaced by chains of nothing",
+        {
+            "is": "task",
+            "of": "become",
+            "tag": {"is": "chain", "of": [{"is": "chain", "of": []}]},
+        },
+        _becomes_chains_of_nothing,
+        leeways.of_nothing,
+    ),
+    Difference(
+        "replaced by an empty group with links",
+        {
+            "is": "task",
+            "of": "become",
+            "tag": {"is": "group", "of": [], "links": [_keep(1)]},
+        },
+        _becomes_a_linked_nothing,
+        leeways.became_nothing,
+    ),
+    Difference(
+        "an empty chain beside the only task of a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [
+                        _keep(1),
+                        {"is": "group", "of": [_keep(2), {"is": "chain", "of": []}]},
+                    ],
+                }
+            ],
+            "body": _keep(3),
+        },
+        _empty_chain_beside_one,
+        leeways.parent_of_one,
+    ),
+    Difference(
+        "behind a chord whose body is a group of one",
+        {
+            "is": "chain",
+            "of": [
+                {"is": "chord", "of": [_keep(1)], "body": {"is": "group", "of": [_keep(2)]}},
+                {"is": "chord", "of": [_keep(3), _keep(4)], "body": _keep(5)},
+            ],
+        },
+        _behind_a_body_of_one,
+        leeways.one_of_one,
+    ),
+    Difference(
+        "tasks that join a header without a body",
+        {
+            "is": "chord",
+            "of": [{**_keep(1), "of": "join"}, _fail(2)],
+            "body": {"is": "group", "of": []},
+        },
+        _joins_without_a_body,
+        leeways.added,
+    ),
+    Difference(
+        "an ignored task replaced by one that is not",
+        {
+            "is": "chain",
+            "of": [{"is": "task", "of": "become", "tag": _keep(1), "ignored": True}, _keep(2)],
+        },
+        _ignored_and_replaced,
+        leeways.dropped,
+    ),
+    Difference(
         "results that are ignored",
         {"is": "chain", "of": [{**_keep(1), "ignored": True}, _keep(2)]},
         _ignored,
         leeways.ignored,
+    ),
+    Difference(
+        "ignored results at the end of a header",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [
+                        _keep(1),
+                        {"is": "group", "of": [{**_keep(2), "ignored": True}, _keep(3)]},
+                    ],
+                },
+                _keep(4),
+            ],
+            "body": _keep(5),
+        },
+        _ignored_at_the_end_of_a_header,
+        leeways.hangs,
     ),
     Difference(
         "a group without tasks in a group",
@@ -277,10 +502,67 @@ DIFFERENCES = [
         leeways.never_ends,
     ),
     Difference(
+        "a header of chords that end in nothing",
+        {
+            "is": "chord",
+            "of": [{"is": "chord", "of": [_keep(1)], "body": {"is": "group", "of": []}}],
+            "body": _keep(2),
+        },
+        _header_of_nothing,
+        leeways.never_ends,
+    ),
+    Difference(
+        "a failed chord that ends in nothing",
+        {
+            "is": "chord",
+            "of": [
+                {"is": "chord", "of": [_fail(1)], "body": {"is": "group", "of": []}},
+                _keep(2),
+            ],
+            "body": _keep(3),
+        },
+        _fails_before_nothing,
+        leeways.unnoticed,
+    ),
+    Difference(
+        "a chord behind a chord whose body is a group",
+        {
+            "is": "chain",
+            "of": [
+                {
+                    "is": "chord",
+                    "of": [_keep(1)],
+                    "body": {"is": "group", "of": [_keep(2), _keep(3)]},
+                },
+                {"is": "chord", "of": [_keep(4)], "body": _keep(5)},
+            ],
+        },
+        lambda canvas: bool(behind_groups(canvas)),
+        leeways.several_times,
+    ),
+    Difference(
         "stamps that are keywords reach the body of a chord",
         {"is": "chord", "of": [_keep(1)], "body": _keep(2), "stamp": "red"},
         _stamped_chord,
         leeways.stamps,
+    ),
+    Difference(
+        "stamps by a visitor reach chords that are links",
+        {
+            "is": "chord",
+            "of": [_keep(1)],
+            "body": {
+                "is": "or",
+                "of": [
+                    _keep(2),
+                    {**_keep(3), "links": [{"is": "chord", "of": [_keep(4)], "body": _keep(5)}]},
+                    _keep(6),
+                ],
+            },
+            "visitor": "red",
+        },
+        _visited_chord_as_link,
+        leeways.visitor_stamps,
     ),
     Difference(
         "callbacks behind an empty header",
@@ -355,6 +637,22 @@ DIFFERENCES = [
         {"is": "chord", "of": [{**_keep(1), "of": "join"}, _keep(2)], "body": _keep(3)},
         lambda canvas: any(each["of"] == "join" for each in within(canvas)),
         leeways.order,
+    ),
+    Difference(
+        "tasks that join the end of a header",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [_keep(1), {"is": "group", "of": [{**_keep(2), "of": "join"}, _keep(3)]}],
+                },
+                _keep(4),
+            ],
+            "body": _keep(5),
+        },
+        _joins_at_the_end_of_a_header,
+        leeways.joined,
     ),
     Difference(
         "how a failed chord with a group as body is worded",

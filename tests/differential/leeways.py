@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from .agreeing import Agreement, Leeway, Run
-from .reading import FAILING, lost_links, within
+from .observed import STUCK
+from .reading import (
+    FAILING,
+    becomes_nothing,
+    behind_groups,
+    failing,
+    is_chord,
+    lost_links,
+    within,
+)
 
 CHORD_ERROR = re.compile(r"ChordError: (Join error: |Dependency <\S*> raised )")
 AS_TOLD = re.compile(r"ChordError\((['\"])(?:Join error: |Dependency <\S*> raised )(.*)\1\)")
@@ -17,6 +27,14 @@ OF_A_TASK = re.compile(
 )
 REFUSED = re.compile(
     r"""(Reject: \("|reject requeue=False: )\('deliberate', [^()]*\)(", False\))?"""
+)
+EMPTY_CHAIN = re.compile(
+    r"""(ImproperlyConfigured: |ImproperlyConfigured\(\\?['"])"""
+    r"""Cannot replace with an empty chain(\\?['"]\))?"""
+)
+INDEX_ERROR = re.compile(r"""IndexError(: |\(\\?['"])list index out of range(\\?['"]\))?""")
+OF_A_CHORD = re.compile(
+    r"""ChordError\(\\*['"](Dependency <one> raised |Join error: )its error\\*['"]\)"""
 )
 SAYING = re.compile(r"\('(deliberate|deep|stubborn)', [^()]*\)")
 NAMED = re.compile(r"<[a-z]+(:\[[^<>]*\])?>")
@@ -43,14 +61,45 @@ def _never_ends(both: Agreement) -> bool:
 def _cannot_apply(both: Agreement) -> bool:
     """Celery cannot apply it, since something in it is empty; here it can be, and ends, or has
     the other error that Celery has of groups as links."""
-    ends = "error" not in both.ours and both.ours.get("get") != "not ready"
-    return both.theirs == {"error": EMPTY} and (ends or both.ours.get("error") in GROUP_AS_LINK)
+    wrong = both.ours.get("error")
+    return both.theirs == {"error": EMPTY} and (_ends(both) or wrong in GROUP_AS_LINK)
 
 
 def _cannot_link(both: Agreement) -> bool:
-    return both.theirs == {"error": NOT_A_SIGNATURE} and both.ours.get("get") != "not ready"
+    return both.theirs == {"error": NOT_A_SIGNATURE} and _ends(both)
 
 
+def _hangs(both: Agreement) -> bool:
+    return both.theirs == STUCK and _ends(both)
+
+
+def _unnoticed(both: Agreement) -> bool:
+    """Celery goes on where something has failed here: what it did not do, was not done here."""
+    theirs = [json.loads(line)[:2] for line in both.theirs.get("ran", ())]
+    ours = [json.loads(line)[:2] for line in both.ours.get("ran", ())]
+    fewer = all(run in theirs for run in ours if run[0] not in CALLBACKS)
+    return fewer and _has_failed(both, both.ours.get("get"))
+
+
+def _several_times(both: Agreement) -> bool:
+    """Celery runs tasks behind a group once for each of the group's tasks."""
+    ran = [run for run in map(json.loads, both.theirs.get("ran", ())) if "retries" not in run[-1]]
+    tasks = [[run[0], run[1][-1:]] for run in ran]
+    behind = [[each["of"], [each["tag"]]] for each in behind_groups(both.canvas)]
+    return _ends(both) and any(tasks.count(task) > 1 for task in behind)
+
+
+def _ends(both: Agreement) -> bool:
+    """Whether it ends here: nothing is left to wait for but a task that is ignored."""
+    if "error" in both.ours:
+        return False
+    ran = [json.loads(line)[0] for line in both.ours["ran"]]
+    return both.ours["get"] != "not ready" or "skip" in ran
+
+
+hangs = Leeway(outcome=_hangs)
+unnoticed = Leeway(outcome=_unnoticed)
+several_times = Leeway(outcome=_several_times)
 never_ends = Leeway(outcome=_never_ends)
 cannot_apply = Leeway(outcome=_cannot_apply)
 cannot_link = Leeway(outcome=_cannot_link)
@@ -112,10 +161,33 @@ def _replaced(both: Agreement, theirs: Any, ours: Any) -> bool:
     return _rest_is_same(both, theirs, ours, "value")
 
 
+def _dropped(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task whose result is ignored, replaced by another one: with that one's result there."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "value" not in theirs:
+        return False
+    if not _is_pending(ours) and ours.get("value", ...) is not None:
+        return False
+    return both.same(_without(theirs, "value"), _without(ours, "value", "state"))
+
+
+def _got_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
+    if theirs == {"value": None} or ours == "not ready":
+        return bool(theirs == {"value": None})
+    values = theirs.get("value"), ours.get("value")
+    return all(isinstance(value, list) for value in values) and both.in_turn(
+        [their for their, our in zip(*values, strict=False) if our is not None],
+        [our for our in values[1] if our is not None],
+    )
+
+
 def _has_failed(both: Agreement, node: Any) -> bool:
     """With the error of a task that did."""
     error = node.get("error") if isinstance(node, dict) else None
-    return isinstance(error, str) and any(
+    if not isinstance(error, str):
+        return False
+    if EMPTY_CHAIN.search(error):
+        return any(map(becomes_nothing, within(both.canvas)))
+    return any(
         repr((SAID[name], arguments[-1])) in error.replace("\\", "")
         for name, arguments, *_ in map(json.loads, both.ours["ran"])
         if name in FAILING
@@ -162,6 +234,7 @@ def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 ignored = Leeway(node=_ignored, got=_got_ignored)
+dropped = Leeway(node=_dropped, got=_got_nothing)
 replaced = Leeway(node=_replaced, got=_succeeded)
 never_ran = Leeway(node=_never_ran, got=_got_failed)
 pending_header = Leeway(node=_pending_header)
@@ -171,8 +244,16 @@ pending_header = Leeway(node=_pending_header)
 
 
 def _is_unreached(both: Agreement, run: Run) -> bool:
-    """Whether it is an error callback of a task that did not run: it has no name here."""
-    return run[0] in CALLBACKS and (run[1][0] == "<id>" or run[1] == ["fixed"])
+    """Whether it is an error callback of a task that did not run, so that it has no name here; or
+    of one that was replaced by a chord that failed."""
+    replaced = any(
+        each["of"] == "become" and is_chord(each["tag"]) and failing(each["tag"])
+        for each in within(both.canvas)
+    )
+    if run[0] not in CALLBACKS:
+        return False
+    unnamed = run[1][0] == "<id>" or run[1] == ["fixed"]
+    return unnamed or (replaced and run[1][0].startswith("<become:"))
 
 
 def _is_callback(both: Agreement, run: Run) -> bool:
@@ -191,6 +272,18 @@ def _stamped(both: Agreement, theirs: Any, ours: Any) -> bool:
     return ours.get("mark") in marks
 
 
+def _visited(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """The same for the stamp of a visitor."""
+    return ours.get("mark") in {each.get("visitor") for each in within(both.canvas)} - {None}
+
+
+def _is_added(both: Agreement, run: Run) -> bool:
+    """Whether it is a task that was added to a header."""
+    tags = [each["tag"] for each in within(both.canvas) if each["of"] == "join"]
+    return run[0] == "keep" and run[1] in [[[tag]] for tag in tags]
+
+
+added = Leeway(more=_is_added)
 callbacks_behind = Leeway(more=_is_unreached)
 fewer_callbacks = Leeway(fewer=_is_callback)
 links = Leeway(more=_is_lost_link)
@@ -202,6 +295,7 @@ def _is_doubled(both: Agreement, run: Run) -> bool:
 
 
 stamps = Leeway(stamps=_stamped, more=_is_doubled)
+visitor_stamps = Leeway(stamps=_visited)
 order = Leeway(order=True)
 
 
@@ -210,7 +304,28 @@ order = Leeway(order=True)
 
 def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
     """Celery has a group in a group where here its tasks are."""
+    if (
+        isinstance(theirs, dict)
+        and isinstance(ours, dict)
+        and "group" in theirs
+        and "group" in ours
+    ):
+        whole = (
+            {**theirs, "group": list(_unnested(theirs))},
+            {**ours, "group": list(_unnested(ours))},
+        )
+        if whole != (theirs, ours) and both.same(*whole):
+            return True
     return sorted(map(json.dumps, _leaves(theirs))) == sorted(map(json.dumps, _leaves(ours)))
+
+
+def _unnested(result: dict[str, Any]) -> Iterator[Any]:
+    """The tasks of a group, with those of groups in it that wait for nothing."""
+    for each in result["group"]:
+        if each.keys() == {"group"}:
+            yield from _unnested(each)
+        else:
+            yield each
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -231,16 +346,35 @@ def _with_one_more(both: Agreement, less: Any, more: Any) -> bool:
     return isinstance(less, list) and isinstance(more, list) and len(more) == len(less) + 1
 
 
+def _joined(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery loses the results of tasks that have joined a header; here they come last."""
+    if not isinstance(theirs, list) or not isinstance(ours, list) or len(ours) <= len(theirs):
+        return False
+    tags = [each["tag"] for each in within(both.canvas) if each["of"] == "join"]
+    more = ours[len(theirs) :]
+    return all(one in [[[tag]] for tag in tags] for one in more) and both.same(
+        theirs, ours[: len(theirs)]
+    )
+
+
 def _given(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """Celery loses what is given, or the results of a header; here that comes first."""
+    """Celery loses what is given, or the result of what is before; here that comes first. It may
+    lose a keyword, too."""
+    keywords = both.canvas.get("call", {}).get("kwargs")
+    if isinstance(ours, list) and keywords is not None and ours[-1:] == [keywords]:
+        ours = ours[:-1]
     if not _with_one_more(both, theirs, ours):
         return False
-    known = ours[0] in both.canvas.get("given", ()) or isinstance(ours[0], list)
+    numbers = [each["tag"] for each in within(both.canvas) if each["of"] in ("tag", "join")]
+    known = ours[0] in [*both.canvas.get("given", ()), *numbers, None] or isinstance(ours[0], list)
     return known and both.in_turn(theirs, ours[1:])
 
 
 def _taken(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """Tasks take an argument there that are immutable here."""
+    """Tasks take an argument there that are immutable here, and perhaps a keyword."""
+    keywords = both.canvas.get("call", {}).get("kwargs")
+    if isinstance(theirs, list) and keywords is not None and theirs[-1:] == [keywords]:
+        theirs = theirs[:-1]
     return _with_one_more(both, ours, theirs) and both.in_turn(theirs[1:], ours)
 
 
@@ -261,12 +395,44 @@ def _with_keyword(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _keyword_taken(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """A task takes a keyword there, and is immutable here."""
+    """A task takes a keyword there, and is immutable here, maybe with one of its own."""
     if not isinstance(theirs, list) or not isinstance(ours, list):
         return False
-    return _keyword(both) in theirs[-1:] and both.in_turn(theirs[:-1], ours)
+    own = ours[:-1] if ours and isinstance(ours[-1], dict) else ours
+    return _keyword(both) in theirs[-1:] and both.in_turn(theirs[:-1], own)
 
 
+joined = Leeway(node=_joined)
+
+
+def _one_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on the result of a group of one, here that is a list."""
+    return isinstance(ours, list) and len(ours) == 1 and both.same(theirs, ours[0])
+
+
+def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task that is replaced by nothing fails there."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return False
+    return theirs.get("error") == EMPTY and both.same(
+        _without(theirs, "error"), _without(ours, "value", "error")
+    )
+
+
+def _parent_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """What is before a group of one is before its task there."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "parent" not in ours:
+        return False
+    tasks = theirs.get("group", ())
+    if len(tasks) != 1 or "parent" in theirs or "parent" not in tasks[0]:
+        return False
+    moved = {"group": [_without(tasks[0], "parent")], "parent": tasks[0]["parent"]}
+    return both.same(moved, ours)
+
+
+one_of_one = Leeway(node=_one_of_one)
+became_nothing = Leeway(node=_became_nothing)
+parent_of_one = Leeway(node=_parent_of_one)
 flat = Leeway(node=_when_flat)
 given = Leeway(node=_given)
 taken = Leeway(node=_taken)
@@ -275,7 +441,7 @@ keywords = Leeway(
 )
 keywords_taken = Leeway(
     node=_keyword_taken,
-    kwargs=lambda both, theirs, ours: bool(theirs == _keyword(both) and not ours),
+    kwargs=lambda both, theirs, ours: bool(theirs == {**ours, **_keyword(both)}),
 )
 
 
@@ -283,12 +449,22 @@ keywords_taken = Leeway(
 
 
 def _of_some_task(text: str) -> str:
-    return NAMED.sub("<one>", OF_A_TASK.sub("its error", REFUSED.sub("its error", text)))
+    for error in (REFUSED, OF_A_TASK, EMPTY_CHAIN):
+        text = error.sub("its error", text)
+    text = NAMED.sub("<one>", text)
+    while OF_A_CHORD.search(text):
+        text = OF_A_CHORD.sub("its error", text)
+    return text
 
 
 def _reworded(text: str) -> str:
     told = AS_TOLD.fullmatch(text)
-    return AS_TEXT.sub(r"\1", told[2] if told else CHORD_ERROR.sub("", text))
+    said = AS_TEXT.sub(r"\1", told[2] if told else CHORD_ERROR.sub("", text))
+    return EMPTY_CHAIN.sub("empty chain", said)
+
+
+def _of_nothing(text: str) -> str:
+    return INDEX_ERROR.sub("empty chain", EMPTY_CHAIN.sub("empty chain", text))
 
 
 def _got_one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
@@ -299,5 +475,6 @@ def _got_one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
     return errors[0] == errors[1] != ""
 
 
+of_nothing = Leeway(text=_of_nothing)
 which_error = Leeway(text=_of_some_task, got=_got_one_of_several)
 wording = Leeway(text=_reworded)

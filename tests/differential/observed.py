@@ -17,6 +17,8 @@ Outcome = dict[str, Any]
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 TASK = re.compile(r"\b\d+\.(?=[a-z])")
 SECONDS = 5
+STUCK: Outcome = {"stuck": True}
+"""Of a canvas in which the worker hangs for ever."""
 
 
 def run_batch(

@@ -49,9 +49,32 @@ def is_chord(canvas: Canvas) -> bool:
     return kind == "chord"
 
 
+def behind_groups(canvas: Canvas) -> list[Canvas]:
+    """The tasks of chains that are behind a chord whose body ends as a group."""
+    return [
+        task
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for number, step in enumerate(each["of"])
+        if any(is_chord(before) or is_group(before) for before in each["of"][:number])
+        for task in within(step)
+        if task["is"] == "task"
+    ]
+
+
 def failing(canvas: Canvas) -> list[Canvas]:
     """The tasks in it that fail."""
-    return [each for each in within(canvas) if each["is"] == "task" and each["of"] in FAILING]
+    tasks = [each for each in within(canvas) if each["is"] == "task"]
+    return [each for each in tasks if each["of"] in FAILING or becomes_nothing(each)]
+
+
+def becomes_nothing(task: Canvas) -> bool:
+    """Whether it fails since it is to be replaced by a chain of nothing."""
+    return task["of"] == "become" and is_empty_chain(task["tag"])
+
+
+def is_empty_chain(canvas: Canvas) -> bool:
+    return canvas["is"] == "chain" and all(map(is_empty_chain, canvas["of"]))
 
 
 def lost_links(canvas: Canvas) -> list[Canvas]:

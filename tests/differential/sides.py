@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,11 +16,12 @@ from taskmq.worker import Worker
 from taskmq_celery.engine import engine_for
 
 from .canvases import Canvas
-from .observed import Outcome, run_batch
+from .observed import STUCK, Outcome, run_batch
 from .program import BACKEND, BROKER, LOG, SLOTS, make_app
 
 TOP = Path(__file__).parents[2]
 PATIENCE = 900.0
+NOTHING: Canvas = {"is": "group", "of": []}
 
 
 class Side(Protocol):
@@ -51,13 +52,31 @@ def shim(broker: str, backend: str, folder: Path, slots: int = SLOTS) -> Iterato
     app.close()
 
 
-class Celery:
-    """The real Celery: a process that applies canvases, and its worker."""
+Start = Callable[[contextlib.ExitStack], subprocess.Popen[str]]
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+
+class Celery:
+    """The real Celery: a process that applies canvases, and its worker. Of a canvas in which its
+    worker hangs the outcome is `STUCK`; the others are run again, by new processes."""
+
+    def __init__(self, start: Start) -> None:
+        self._start, self._stack = start, contextlib.ExitStack()
+        self._process = start(self._stack)
 
     def run(self, canvases: Sequence[Canvas]) -> list[Outcome]:
+        answer = self._ask(canvases)
+        if isinstance(answer, list):
+            return answer
+        self.close()
+        self._process = self._start(self._stack)
+        slot = answer["stuck"]
+        outcomes = self.run([*canvases[:slot], NOTHING, *canvases[slot + 1 :]])
+        return [*outcomes[:slot], STUCK, *outcomes[slot + 1 :]]
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _ask(self, canvases: Sequence[Canvas]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(canvases) + "\n")
@@ -65,14 +84,13 @@ class Celery:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"the real Celery has ended, with status {self._process.wait()}")
-        outcomes: list[Outcome] = json.loads(line)
-        return outcomes
+        return json.loads(line)
 
 
 @contextlib.contextmanager
 def celery(python: Path, folder: Path) -> Iterator[Celery]:
     """With ``python``, an interpreter that has Celery; on a redis-server of its own."""
-    with services.Redis() as redis, contextlib.ExitStack() as stack:
+    with services.Redis() as redis:
         environment = {
             **os.environ,
             BROKER: redis.url,
@@ -82,9 +100,15 @@ def celery(python: Path, folder: Path) -> Iterator[Celery]:
         worker = [str(python), "-m", "celery", "-q", "-A", "tests.differential.program", "worker"]
         worker += ["-P", "solo", "-l", "CRITICAL"]
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        stack.enter_context(running(worker, environment))
         serve = [str(python), "-m", "tests.differential.serve"]
-        yield Celery(stack.enter_context(running(serve, environment)))
+
+        def start(stack: contextlib.ExitStack) -> subprocess.Popen[str]:
+            redis.cli("FLUSHALL")
+            stack.enter_context(running(worker, environment))
+            return stack.enter_context(running(serve, environment))
+
+        with contextlib.closing(Celery(start)) as side:
+            yield side
 
 
 @contextlib.contextmanager

@@ -65,6 +65,31 @@ OF_A_GROUP = several(
     "chord", several("chord", task(), body=several("group", task("fail"))), body=task(tag=2)
 )
 
+IGNORED_END = several(
+    "chord",
+    several("chain", task(), several("group", task(tag=2, ignored=True), task(tag=3))),
+    body=task(tag=4),
+)
+JOINED_END = several(
+    "chord", several("chain", task(), several("group", task("join", 2))), body=task(tag=3)
+)
+NOTHING = several("group")
+FAILED_BEFORE_NOTHING = several(
+    "chord", several("chord", task("fail"), body=NOTHING), task(tag=2), body=task(tag=3)
+)
+BODY_OF_ONE = several(
+    "chain",
+    several("chord", task(), body=several("group", task(tag=2))),
+    several("group", task(tag=3), task(tag=4)),
+    task(tag=5),
+)
+BEHIND_GROUPS = several(
+    "chain",
+    several("chord", task(), body=several("group", task(tag=2), task(tag=3))),
+    several("chord", task(tag=4), body=task(tag=5)),
+)
+DROPPED = several("chain", task("become", task(), ignored=True), task(tag=2))
+
 CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
     "what cannot run has failed": (
         FAILING,
@@ -146,6 +171,54 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         ),
         outcome(ERROR, ["told", ["<id>", "ValueError('deliberate', 1)", "new"]]),
         outcome(ERROR, ["told", ["<id>", "ValueError('deliberate', 2)", "new"]]),
+    ),
+    "ignored results at the end of a header": (
+        IGNORED_END,
+        {"stuck": True},
+        outcome({"value": 4}),
+        outcome(PENDING),
+    ),
+    "tasks that join the end of a header": (
+        JOINED_END,
+        outcome({"value": [[[1]], 3]}),
+        outcome({"value": [[[1], [[2]]], 3]}),
+        outcome({"value": [[[1], [[4]]], 3]}),
+    ),
+    "a failed chord that ends in nothing": (
+        FAILED_BEFORE_NOTHING,
+        outcome({"value": [[[], [2]], 3]}, FAILED, ["keep", [2]], ["keep", [[[], [2]], 3]]),
+        outcome(ERROR, FAILED, ["keep", [2]]),
+        outcome({"error": "TypeError: unheard of"}, FAILED, ["keep", [2]]),
+    ),
+    "behind a chord whose body is a group of one": (
+        BODY_OF_ONE,
+        outcome({"value": 5}, ["keep", [[[1], 2], 3]]),
+        outcome({"value": 5}, ["keep", [[[[1], 2]], 3]]),
+        outcome({"value": 5}, ["keep", [[[[1], 4]], 3]]),
+    ),
+    "a chord behind a chord whose body is a group": (
+        BEHIND_GROUPS,
+        outcome({"value": 5}, ["keep", [2, 4]], ["keep", [3, 4]]),
+        outcome({"value": 5}, ["keep", [[2, 3], 4]]),
+        outcome(PENDING, ["keep", [[2, 3], 4]]),
+    ),
+    "an ignored task replaced by one that is not": (
+        DROPPED,
+        outcome({"value": 2, "parent": {"value": [1]}}),
+        outcome({"value": 2, "parent": {"value": None}}),
+        outcome({"value": 2, "parent": ERROR}),
+    ),
+    "tasks that join a header without a body": (
+        several("chord", task("join"), body=NOTHING),
+        outcome({"group": []}, ["join", [1]]),
+        outcome({"group": []}, ["join", [1]], ["keep", [[1]]]),
+        outcome({"group": []}, ["join", [1]], ["keep", [[2]]]),
+    ),
+    "replaced by an empty group with links": (
+        task("become", several("group", links=[task()])),
+        outcome(INDEX_ERROR),
+        outcome({"value": []}),
+        outcome(PENDING),
     ),
     "keywords for a chain that begins with a chord": (
         KEYWORDS,

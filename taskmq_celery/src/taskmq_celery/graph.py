@@ -249,10 +249,11 @@ class Graph:
         self, signature: Signature, source: Source | None, place: Place, more: More, adopt: bool
     ) -> End:
         signature = more.applied_to(signature)
-        if source is not None and isinstance(source.end, Many) and not source.end.ends:
+        nothing = None if source is None else _nothing(source.end)
+        if source is not None and nothing is not None:
             # A chord without a header: there is nothing to collect.
             if not signature.get("immutable"):
-                signature["args"] = ([], *signature["args"])
+                signature["args"] = (nothing, *signature["args"])
             above = Many("", tuple(One(job) for job in source.before))
             source = Source(above, in_order=True) if source.before else None
         if source is None:
@@ -319,6 +320,8 @@ class Graph:
                 here = replace(here, chord=_reference(steps[number]))
             if step["task"] == GROUP:
                 given = replace(given, links=(), for_each=given.links)
+                if not last and not self._errbacks_on_header:
+                    given = replace(given, errbacks=())
             found = self.grow(step, source, here, given, adopt=adopt or number > 1)
             if found is not None:
                 source, end = Source.of(found, source), found
@@ -420,13 +423,13 @@ class Graph:
     def _last(self, end: End) -> Message | None:
         """The last task of an end; ``None`` where an ``apply_async`` of the user's gave the id of
         something else."""
-        known = [self._messages[job] for job in _leaves(end) if job in self._messages]
+        known = [self._messages[job] for job in _waited_for(end) if job in self._messages]
         return known[-1] if known else None
 
     def _below(self, end: End, place: Place) -> Place:
         """With the ids of what comes before; behind a group, that is the last of its tasks."""
         above = self._last(end)
-        parent = _leaves(end)[-1] if above is None else above.headers["id"]
+        parent = _waited_for(end)[-1] if above is None else above.headers["id"]
         root = parent if above is None else above.headers.get("root_id") or parent
         return replace(place, root_id=place.root_id or root, parent_id=place.parent_id or parent)
 
@@ -608,6 +611,22 @@ def _leaves(end: End) -> tuple[str, ...]:
     if isinstance(end, One):
         return (end.job,)
     return tuple(leaf for one in end.ends for leaf in _leaves(one))
+
+
+def _waited_for(end: End) -> tuple[str, ...]:
+    """Its tasks; of a group without any, what comes next waits for others."""
+    if isinstance(end, One):
+        return (end.job,)
+    return _leaves(end) or (*end.behind, *(job for one in end.ends for job in _waited_for(one)))
+
+
+def _nothing(end: End) -> list[Any] | None:
+    """What a group without tasks gives, or one of such groups that wait for nothing."""
+    if isinstance(end, One) or (end.ends and end.behind):
+        return None
+    found = [_nothing(one) for one in end.ends]
+    waiting = any(isinstance(one, Many) and one.behind for one in end.ends)
+    return None if waiting or None in found else found
 
 
 def _as_tuple(end: End) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from celery import chain, chord, group
+from celery.canvas import _chain
 from celery.exceptions import ChordError, ImproperlyConfigured
 
 Value = Callable[[Any], Any]
@@ -85,10 +86,11 @@ def test_a_replacement_that_fails_in_a_header(t: Any, work: Work) -> None:
     )
 
 
-def test_nothing_is_no_replacement(app: Any, t: Any, work: Work) -> None:
+@pytest.mark.parametrize("nothing", [chain(), _chain(chain(), chain())])
+def test_nothing_is_no_replacement(app: Any, t: Any, work: Work, nothing: Any) -> None:
     @app.task(name="vanish", bind=True)
     def vanish(self: Any) -> None:
-        self.replace(chain())
+        self.replace(nothing)
 
     result = vanish.delay()
     work()

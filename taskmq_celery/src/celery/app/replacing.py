@@ -34,7 +34,7 @@ def replacement(task: Any, sig: Any) -> Any:
     """
     request, app = task.request, task.app
     sig = maybe_signature(sig, app=app)
-    if isinstance(sig, _chain) and not sig.tasks:
+    if _is_nothing(sig):
         raise ImproperlyConfigured("Cannot replace with an empty chain")
     sig = _with_one_end(app, sig)
     for callback in maybe_list(request.callbacks) or ():
@@ -98,6 +98,11 @@ def add_member(task: Any, sig: Any, *, lazy: bool) -> Any:
 def member_graph(app: Any, signature: str, place: dict[str, Any]) -> Any:
     """The jobs of what `add_member` has added."""
     return graph_of(app, maybe_signature(loads(signature), app=app), place=Place(**place))
+
+
+def _is_nothing(sig: Any) -> bool:
+    """Whether it is a chain of nothing, or of such chains."""
+    return isinstance(sig, _chain) and all(map(_is_nothing, sig.tasks))
 
 
 def _with_one_end(app: Any, sig: Any) -> Any:

@@ -249,14 +249,21 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             return NotImplemented
         if isinstance(other, _chain):
             return _fold_chain(other.unchain_tasks(), self)
+        if _grows(self.tasks[-1:], other):
+            copy = self.clone()
+            grown = self._again(_merge_chain_step(copy.tasks, other, self._app))
+            given = {name: copy["options"].get(name) for name in ("link", "link_error")}
+            grown["options"].update({name: value for name, value in given.items() if value})
+            return grown
         steps = self.unchain_tasks()
         if isinstance(other, self.TYPES["group"]):
             other._look()
             if other._is_empty():
                 return self
             single = other._unrolled()
-            if single is not other:
+            if not isinstance(single, self.TYPES["group"]):
                 return self | single
+            other = single  # of a group that is the only task of another one, the inner one
             if not steps:
                 return other
         return self._again(_merge_chain_step(steps, other, self._app))
@@ -329,6 +336,17 @@ def _merge_chain_step(steps: list[Any], step: Any, app: Any = None) -> Any:
     if isinstance(last, kinds["group"]) and not isinstance(step, kinds["group"]):
         return _with_chord(steps, step, app)
     return [*steps, step]
+
+
+def _grows(last: list[Any], step: Any) -> bool:
+    """Whether a step becomes part of the one before it, a group or a chord: then what is linked to
+    their chain is linked to all of it."""
+    kinds = Signature.TYPES
+    if not last or isinstance(step, kinds["group"]):
+        return False
+    if isinstance(last[0], kinds["chord"]):
+        return not isinstance(step, kinds["chord"])
+    return isinstance(last[0], kinds["group"])
 
 
 def _may_follow(steps: list[Any], step: Any) -> bool:

@@ -123,7 +123,7 @@ class group(Signature):  # noqa: N801  # Celery's name
         for name in ("task_id", "root_id", "parent_id"):
             options.pop(name, None)
         results = [task.apply(given, kwargs, **options) for task in self.tasks]
-        return app.GroupResult(frozen.id, results)
+        return app.GroupResult(frozen.id, [each for each in results if each is not None])
 
     def freeze(
         self,
@@ -154,7 +154,7 @@ class group(Signature):  # noqa: N801  # Celery's name
                 )
                 if result is not None:  # None: an empty chain
                     results.append(result)
-                    yield task
+                yield task
 
         if self._as_taken:
             self.tasks = regen(frozen())
@@ -189,7 +189,7 @@ class group(Signature):  # noqa: N801  # Celery's name
     def _look(self) -> None:
         """Take as much from a generator as says whether it has no task, one, or more."""
         if not is_concrete(self.tasks):
-            next(iter(self.tasks), None)  # and the one behind
+            self.tasks.know(2)
 
     def _unrolled(self) -> Any:
         """The only task, or itself if there are others."""

@@ -355,7 +355,9 @@ class Signature(dict[str, Any]):
         if isinstance(other, kinds["group"]):
             other._look()
             single = other._unrolled()
-            return self | single if single is not other else self._chained(self, other)
+            return (
+                self._chained(self, single) if isinstance(single, kinds["group"]) else self | single
+            )
         if isinstance(other, Signature):
             return self._chained(self, other)
         return NotImplemented

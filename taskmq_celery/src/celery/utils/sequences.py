@@ -79,9 +79,9 @@ class _regen(UserList[Any], list[Any]):  # type: ignore[misc]  # noqa: N801  # C
         self._known.append(item)
         return True
 
-    def _know(self, count: int) -> None:
-        """Take until more than ``count`` are known."""
-        while len(self._known) <= count and self._take():
+    def know(self, count: int) -> None:
+        """Take until ``count`` are known."""
+        while len(self._known) < count and self._take():
             pass
 
     @property
@@ -95,7 +95,7 @@ class _regen(UserList[Any], list[Any]):  # type: ignore[misc]  # noqa: N801  # C
         known_before, place = len(self._known), 0
         while True:
             if place >= known_before:
-                self._know(place + 1)  # with one to spare: whoever gets the last may see it is
+                self.know(place + 2)  # with one to spare: whoever gets the last may see it is
             if place >= len(self._known):
                 return
             yield self._known[place]
@@ -107,7 +107,7 @@ class _regen(UserList[Any], list[Any]):  # type: ignore[misc]  # noqa: N801  # C
         place = index.__index__() if hasattr(index, "__index__") else index
         if isinstance(place, int) and place >= 0:
             if place >= len(self._known):
-                self._know(place + 1)
+                self.know(place + 2)
             return self._known[place]
         return self.data[index]
 
