@@ -113,3 +113,12 @@ def test_periodic_tasks_wait_for_unsafe() -> None:
     run = migrate({"t.py": text}, only=("TMQ021",))
     assert run.text == text
     assert run.messages() == ["TMQ021 unsafe"]
+
+
+def test_task_among_other_names_of_one_import_moves() -> None:
+    text = (
+        "from celery import (\n    chord,\n    task,\n)\n\n\n@task()\ndef a(): ...\n\n\nchord([])\n"
+    )
+    made = shim(text)
+    assert "@shared_task()\n" in made
+    assert "    task," not in made

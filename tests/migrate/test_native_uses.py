@@ -93,3 +93,8 @@ def test_entries_that_are_changed_under_a_condition_are_marked() -> None:
     app = 'from celery import Celery\n\napp = Celery("shop", config_source="shop.config")\n'
     made = migrate({"shop/config.py": settings, "shop/app.py": app}, to="native", unsafe=True).files
     assert "TMQ160): the entries are changed later" in made["shop/config.py"]
+
+
+def test_what_is_required_brings_the_engine() -> None:
+    run = migrate({"requirements.txt": "celery[redis]>=5\n", "app.py": APP}, to="native")
+    assert run.files["requirements.txt"] == "taskmq-celery[redis]>=0.2,<0.3\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Site, Target
+from taskmq_migrate.model import Example, Kind, Page, Site
 from taskmq_migrate.requirementlists import lines
 from taskmq_migrate.rule import TextRule
 
@@ -22,7 +22,6 @@ BY_HAND = f"an address or hashes pin Celery itself: require {SHIM}{SHIM_VERSIONS
 class Requirements(TextRule):
     id = "TMQ001"
     title = "celery in requirements files becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     kinds = frozenset({Kind.REQUIREMENTS})
     words = ("celery", "Celery")
     page = Page(

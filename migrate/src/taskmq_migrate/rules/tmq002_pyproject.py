@@ -8,7 +8,7 @@ import tomlkit
 from tomlkit.items import String
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
-from taskmq_migrate.model import Example, Page, Site, Span, Target
+from taskmq_migrate.model import Example, Page, Site, Span
 from taskmq_migrate.requirementlists import arrays
 from taskmq_migrate.rule import TomlRule
 from taskmq_migrate.tomlfile import TomlFile
@@ -19,7 +19,6 @@ __all__ = ["RULE"]
 class Pyproject(TomlRule):
     id = "TMQ002"
     title = "celery in the lists of pyproject.toml becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
     page = Page(
         why="The shim is installed instead of Celery, never beside it. Lists of requirements are "

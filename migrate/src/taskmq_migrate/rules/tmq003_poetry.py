@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tomlkit.items import AbstractTable
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS
-from taskmq_migrate.model import Example, Page, Site, Span, Target
+from taskmq_migrate.model import Example, Page, Site, Span
 from taskmq_migrate.requirementlists import tables
 from taskmq_migrate.rule import TomlRule
 from taskmq_migrate.tomlfile import TomlFile
@@ -25,7 +25,6 @@ BY_HAND = f"a path or address pins Celery itself: require {SHIM} = '{SHIM_VERSIO
 class Poetry(TomlRule):
     id = "TMQ003"
     title = "celery in the tables of Poetry and in a Pipfile becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
     page = Page(
         why="The shim is installed instead of Celery, never beside it. Extras and markers stay.",

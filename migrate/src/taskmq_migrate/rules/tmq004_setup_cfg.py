@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Site, Target
+from taskmq_migrate.model import Example, Kind, Page, Site
 from taskmq_migrate.requirementlists import configured
 from taskmq_migrate.rule import TextRule
 
@@ -16,7 +16,6 @@ __all__ = ["RULE"]
 class SetupCfg(TextRule):
     id = "TMQ004"
     title = "celery in setup.cfg and tox.ini becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     kinds = frozenset({Kind.INI})
     words = ("celery", "Celery")
     page = Page(

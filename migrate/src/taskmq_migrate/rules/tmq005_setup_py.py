@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
-from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.model import Example, Page, Site
 from taskmq_migrate.names import literal_text
 from taskmq_migrate.pythonfile import PythonFile
 from taskmq_migrate.rule import PythonRule
@@ -21,7 +21,6 @@ SETUP = ("setuptools.setup", "distutils.core.setup", "setup")
 class SetupPy(PythonRule):
     id = "TMQ005"
     title = "celery in the arguments of setup() becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
     strict_words = True
     page = Page(

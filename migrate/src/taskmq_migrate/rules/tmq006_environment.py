@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
-from taskmq_migrate.model import Example, Page, Site, Target
+from taskmq_migrate.model import Example, Page, Site
 from taskmq_migrate.rule import YamlRule
 from taskmq_migrate.yamlfile import YamlFile
 
@@ -15,7 +15,6 @@ __all__ = ["RULE"]
 class Environment(YamlRule):
     id = "TMQ006"
     title = "celery among the pip packages of environment.yml becomes taskmq-celery"
-    targets = frozenset({Target.SHIM})
     words = ("celery", "Celery")
     page = Page(
         why="The shim is installed with pip. What conda itself installs is left with a marker: the "

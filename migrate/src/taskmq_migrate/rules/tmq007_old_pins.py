@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import too_old
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Site, Target
+from taskmq_migrate.model import Example, Kind, Page, Site
 from taskmq_migrate.requirementlists import configured, lines
 from taskmq_migrate.rule import TextRule
 
@@ -16,7 +16,6 @@ __all__ = ["RULE"]
 class OldPins(TextRule):
     id = "TMQ007"
     title = "pins of kombu, billiard, vine and click that are too old are marked"
-    targets = frozenset({Target.SHIM})
     kinds = frozenset({Kind.REQUIREMENTS, Kind.INI})
     words = ("kombu", "billiard", "vine", "click")
     page = Page(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from taskmq_migrate.dependencies import BRINGS_CELERY, parsed
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Safety, Site, Target
+from taskmq_migrate.model import Example, Kind, Page, Safety, Site
 from taskmq_migrate.requirementlists import configured, lines
 from taskmq_migrate.rule import TextRule
 
@@ -17,7 +17,6 @@ class BringsCelery(TextRule):
     id = "TMQ008"
     title = "packages that bring the real Celery back are named"
     safety = Safety.REPORT_ONLY
-    targets = frozenset({Target.SHIM})
     kinds = frozenset({Kind.REQUIREMENTS, Kind.INI})
     words = tuple(sorted(BRINGS_CELERY))
     page = Page(

@@ -9,7 +9,7 @@ from taskmq_migrate.commandfiles import in_files
 from taskmq_migrate.commands import Command, commands
 from taskmq_migrate.dependencies import SHIM, SHIM_VERSIONS, find_celery
 from taskmq_migrate.document import Document
-from taskmq_migrate.model import Example, Kind, Page, Site, Target
+from taskmq_migrate.model import Example, Kind, Page, Site
 from taskmq_migrate.rule import TextRule
 
 __all__ = ["RULE"]
@@ -18,7 +18,6 @@ __all__ = ["RULE"]
 class PipInstall(TextRule):
     id = "TMQ009"
     title = "pip install celery becomes pip install taskmq-celery"
-    targets = frozenset({Target.SHIM})
     kinds = frozenset({Kind.DOCKERFILE, Kind.YAML, Kind.SHELL, Kind.MAKEFILE, Kind.INI})
     words = ("celery",)
     page = Page(

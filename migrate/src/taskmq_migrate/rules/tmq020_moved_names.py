@@ -21,7 +21,7 @@ class MovedNames(PythonRule):
     id = "TMQ020"
     title = "names that Celery 5 and kombu 5 have elsewhere are imported from there"
     words = tuple(
-        sorted({*OLD_MODULES, "celery import task", "_nodename", "host_format"} - {"celery.utils"})
+        sorted({*OLD_MODULES, "from celery import", "_nodename", "host_format"} - {"celery.utils"})
     )
     strict_words = True
     page = Page(
