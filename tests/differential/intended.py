@@ -16,11 +16,12 @@ from .canvases import Canvas
 from .observed import Outcome
 from .reading import (
     becomes_nothing,
-    behind_groups,
     failing,
+    is_behind_groups,
     is_chord,
     is_group,
     is_nothing,
+    lone_steps,
     lost_links,
     members,
     within,
@@ -157,6 +158,8 @@ def _fails_before_nothing(canvas: Canvas) -> bool:
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:
+    if any("errbacks" in each for each in lone_steps(canvas)):
+        return True
     return bool(lost_links(canvas)) or any(
         "errbacks" in member
         for each in within(canvas)
@@ -537,7 +540,7 @@ DIFFERENCES = [
                 {"is": "chord", "of": [_keep(4)], "body": _keep(5)},
             ],
         },
-        lambda canvas: bool(behind_groups(canvas)),
+        is_behind_groups,
         leeways.several_times,
     ),
     Difference(

@@ -12,7 +12,6 @@ from .observed import STUCK
 from .reading import (
     FAILING,
     becomes_nothing,
-    behind_groups,
     failing,
     is_chord,
     lost_links,
@@ -60,8 +59,11 @@ def _never_ends(both: Agreement) -> bool:
 
 def _cannot_apply(both: Agreement) -> bool:
     """Celery cannot apply it, since something in it is empty; here it can be, and ends, or has
-    the other error that Celery has of groups as links."""
+    the other error that Celery has of groups as links. Or it gives nothing there, and an empty
+    group here."""
     wrong = both.ours.get("error")
+    if both.theirs == {"result": None, "get": None, "ran": []}:
+        return both.ours == {"result": {"group": []}, "get": {"value": []}, "ran": []}
     return both.theirs == {"error": EMPTY} and (_ends(both) or wrong in GROUP_AS_LINK)
 
 
@@ -85,8 +87,8 @@ def _several_times(both: Agreement) -> bool:
     """Celery runs tasks behind a group once for each of the group's tasks."""
     ran = [run for run in map(json.loads, both.theirs.get("ran", ())) if "retries" not in run[-1]]
     tasks = [[run[0], run[1][-1:]] for run in ran]
-    behind = [[each["of"], [each["tag"]]] for each in behind_groups(both.canvas)]
-    return _ends(both) and any(tasks.count(task) > 1 for task in behind)
+    here = [[run[0], run[1][-1:]] for run in map(json.loads, both.ours.get("ran", ()))]
+    return _ends(both) and any(tasks.count(task) > max(1, here.count(task)) for task in tasks)
 
 
 def _ends(both: Agreement) -> bool:

@@ -49,17 +49,14 @@ def is_chord(canvas: Canvas) -> bool:
     return kind == "chord"
 
 
-def behind_groups(canvas: Canvas) -> list[Canvas]:
-    """The tasks of chains that are behind a chord whose body ends as a group."""
-    return [
-        task
+def is_behind_groups(canvas: Canvas) -> bool:
+    """Whether in some chain there is something behind a group or a chord."""
+    return any(
+        is_chord(before) or is_group(before)
         for each in within(canvas)
         if each["is"] in ("chain", "or")
-        for number, step in enumerate(each["of"])
-        if any(is_chord(before) or is_group(before) for before in each["of"][:number])
-        for task in within(step)
-        if task["is"] == "task"
-    ]
+        for before in each["of"][:-1]
+    )
 
 
 def failing(canvas: Canvas) -> list[Canvas]:
@@ -77,9 +74,21 @@ def is_empty_chain(canvas: Canvas) -> bool:
     return canvas["is"] == "chain" and all(map(is_empty_chain, canvas["of"]))
 
 
+def lone_steps(canvas: Canvas) -> list[Canvas]:
+    """The steps of chains that are chains whose only step is a chain."""
+    return [
+        step
+        for each in within(canvas)
+        if each["is"] in ("chain", "or") and len(each["of"]) > 1
+        for step in each["of"]
+        if step["is"] == "chain" and len(step["of"]) == 1 and step["of"][0]["is"] in ("chain", "or")
+    ]
+
+
 def lost_links(canvas: Canvas) -> list[Canvas]:
-    """The links of chains that are the only step of another chain, and of a group from a generator
-    that is the only step of a chain that is the body of a chord."""
+    """The links of chains that are the only step of another chain, of that one where it is a step
+    itself, and of a group from a generator that is the only step of a chain that is the body of a
+    chord."""
     lone = [
         (member, each)
         for each in within(canvas)
@@ -87,8 +96,9 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
         for member in each["of"]
         if len(each["of"]) == 1
     ]
+    outer = [link for each in lone_steps(canvas) for link in each.get("links", ())]
     bodies = [each["body"] for each in within(canvas) if each["is"] == "chord"]
-    return [
+    return outer + [
         link
         for member, chain in lone
         if member["is"] in ("chain", "or") or (member.get("lazy") and chain in bodies)
