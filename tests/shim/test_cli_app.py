@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +159,27 @@ def test_a_plugin_command_can_be_added() -> None:
     finally:
         del celery.commands["hello"]
     assert (done.output, done.exit_code) == ("hi\n", 0)
+
+
+def test_a_program_in_the_background_takes_this_ones_place(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from celery.bin.worker import detach\n"
+        "arguments = ['-c', 'print(\"there\")']\n"
+        "detach(sys.executable, arguments, workdir='.', fake=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "there\n"
+
+
+def test_a_program_that_is_not_there_is_named_in_the_log(tmp_path: Path) -> None:
+    code = (
+        "from celery.bin.worker import detach\n"
+        f"raise SystemExit(detach('/no/program', ['-x'], {str(tmp_path / '%n@%d.log')!r},"
+        " workdir='.', fake=True, hostname='w@box'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert "Can't exec '/no/program -x'" in "".join(each.read_text() for each in tmp_path.iterdir())

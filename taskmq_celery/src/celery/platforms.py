@@ -601,8 +601,10 @@ def detached(
 
 
 @contextlib.contextmanager
-def ignore_errno(*errnos: int | str, types: type[OSError] = OSError) -> Iterator[None]:
-    """Suppress errors with one of these numbers, given as such or by name (``"ENOENT"``)."""
+def ignore_errno(*errnos: int | str, **kwargs: Any) -> Iterator[None]:
+    """Suppress errors with one of these numbers, given as such or by name (``"ENOENT"``); with
+    ``types``, of these types alone."""
+    types: type[OSError] = kwargs.get("types", OSError)
     numbers = {getattr(errno, one) if isinstance(one, str) else one for one in errnos}
     try:
         yield

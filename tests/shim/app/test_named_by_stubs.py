@@ -8,6 +8,9 @@ from __future__ import annotations
 import importlib
 import pickle
 import re
+from decimal import Decimal
+from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import pytest
@@ -17,6 +20,8 @@ from celery.app import AppPickler
 from celery.app.defaults import NAMESPACES, OPTIONS, Option, flatten
 from celery.app.utils import Settings
 from celery.concurrency import get_implementation
+from celery.events.state import Task as EventTask
+from celery.events.state import heartbeat_expires
 from celery.exceptions import ImproperlyConfigured
 from celery.local import PromiseProxy, Proxy
 from celery.utils import nodenames
@@ -212,3 +217,46 @@ def test_a_pool_of_threads_does_a_programs_calls(kind: str) -> None:
     pool.stop()
     with pytest.raises(RuntimeError, match="stopped"):
         pool.apply_async(lambda x: x + 1, (1,))
+
+
+def test_relatives_and_promises_can_be_set() -> None:
+    task, other = EventTask(uuid="a", parent_id="b"), EventTask(uuid="b")
+    assert task.parent is None
+    task.parent = task.root = other
+    assert (task.parent, task.root) == (other, other)
+    app = Celery("proj", broker="memory://", backend="rpc://", set_as_current=False)
+    result = app.AsyncResult("t")
+    made = result.on_ready
+    assert result.on_ready is made
+    result.on_ready = None
+    assert result.on_ready is not made
+    app.close()
+
+
+def test_when_a_worker_is_given_up() -> None:
+    assert heartbeat_expires(Decimal("10.0"), Decimal(2), 200) == 14.0
+    assert heartbeat_expires(10, 2, 200) == 14.0
+
+
+def test_a_green_pool_tells_of_what_takes_too_long() -> None:
+    pool = get_implementation("gevent")(1)
+    pool.start()
+    told: SimpleQueue[tuple[bool, float]] = SimpleQueue()
+    go_on = Event()
+    given = pool.apply_async(
+        go_on.wait, timeout=0.01, timeout_callback=lambda soft, limit: told.put((soft, limit))
+    )
+    assert told.get(timeout=10) == (False, 0.01)
+    go_on.set()
+    given.wait(10)
+    pool.stop()
+
+
+def test_only_a_visitor_comes_with_a_replacement() -> None:
+    app = Celery("proj", set_as_current=False)
+
+    @app.task(name="t")
+    def task() -> None: ...
+
+    with pytest.raises(TypeError, match="takes no wrong"):
+        task.replace(task.s(), wrong=1)

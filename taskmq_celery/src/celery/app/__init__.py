@@ -80,6 +80,9 @@ class AppPickler:
         return cls(**kwargs)
 
 
+Celery.Pickler = AppPickler
+
+
 def push_current_task(obj: Any) -> None:
     """Make a task the current one of this thread."""
     _state._task_stack.push(obj)

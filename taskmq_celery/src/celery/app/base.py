@@ -75,9 +75,9 @@ class Celery(Configured, Connected, Subscriptable):
     events_cls: Any = "celery.app.events:Events"
     loader_cls: Any = None
     log_cls = "celery.app.log:Logging"
-    registry_cls: Any = TaskRegistry
+    registry_cls: Any = "celery.app.registry:TaskRegistry"
     task_cls: Any = "celery.app.task:Task"
-    Pickler: Any = "celery.app:AppPickler"
+    Pickler: Any
     """What makes it again from ``__reduce_v1__``."""
 
     use_fast_trace_task = False
@@ -714,7 +714,7 @@ def _shared_with(
 
 
 def _unpickle_app(cls: type[Celery], pickler: Any, *args: Any) -> Celery:
-    made: Celery = symbol_by_name(pickler)()(cls, *args)
+    made: Celery = pickler()(cls, *args)
     return made
 
 

@@ -481,12 +481,15 @@ class Task(Subscriptable):
 
     subtask_from_request = signature_from_request
 
-    def replace(self, sig: Any, visitor: Any = None) -> Any:
+    def replace(self, sig: Any, **options: Any) -> Any:
         """Let ``sig``, a task or a canvas, take this task's place: it gets its id and gives its
         result, and whatever waits for this task waits for that. Ends the task, at once.
 
-        It is stored in the step that settles this task. ``visitor`` stamps it.
+        It is stored in the step that settles this task. ``visitor``, the only option, stamps it.
         """
+        visitor = options.pop("visitor", None)
+        if options:
+            raise TypeError(f"replace() takes no {', '.join(options)}")
         sig = symbol_by_name("celery.app.replacing:replacement")(self, sig)
         if visitor is not None:
             sig.stamp(visitor=visitor)

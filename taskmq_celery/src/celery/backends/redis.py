@@ -335,12 +335,19 @@ class RedisBackend(BaseKeyValueStoreBackend, AsyncBackendMixin):
     def exception_safe_to_retry(self, exc: BaseException) -> bool:
         return isinstance(exc, self.connection_errors)
 
-    @cached_property
+    _retry_policy: dict[str, Any] | None = None
+
+    @property
     def retry_policy(self) -> dict[str, Any]:
         """How often a command is tried again."""
-        policy = dict(BaseKeyValueStoreBackend.retry_policy)
-        policy.update(self._transport_options.get("retry_policy") or {})
-        return policy
+        if self._retry_policy is None:
+            given = self._transport_options.get("retry_policy") or {}
+            self._retry_policy = {**BaseKeyValueStoreBackend.retry_policy, **given}
+        return self._retry_policy
+
+    @retry_policy.setter
+    def retry_policy(self, policy: dict[str, Any]) -> None:
+        self._retry_policy = policy
 
     def ensure(self, fun: Any, args: Any, **policy: Any) -> Any:
         """``fun(*args)``, again where the connection is lost."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
 from inspect import Parameter, signature
+from pprint import pformat as pformat
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -18,7 +19,9 @@ from celery._state import get_current_app
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_UNAVAILABLE
 from celery.signals import user_preload_options
+from celery.utils.log import mlevel as mlevel
 from celery.utils.text import indent
+from celery.utils.time import maybe_iso8601 as maybe_iso8601
 
 from .types import (
     COMMA_SEPARATED_LIST,

@@ -12,10 +12,19 @@ from typing import Any
 import click
 from click import UsageError
 
+from celery import platforms
+from celery._state import get_current_app
 from celery.exceptions import CeleryCommandException
 from celery.platforms import EX_CANTCREAT, EX_FAILURE, maybe_drop_privileges
+from celery.utils.log import get_logger
+from celery.utils.nodenames import default_nodename, node_format
 
-__all__ = ["apply_extra_settings", "become", "detached", "writable"]
+__all__ = ["apply_extra_settings", "become", "detach", "detached", "writable"]
+
+logger = get_logger("celery.bin.worker")
+
+C_FAKEFORK = os.environ.get("C_FAKEFORK")
+"""Stay in the foreground, to try out what `detach` does."""
 
 
 def apply_extra_settings(app: Any, ctx: click.Context) -> None:
@@ -65,6 +74,37 @@ def detached(executable: str | None, logfile: str | None, pidfile: str | None) -
     nowhere = subprocess.DEVNULL
     subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
     return 0
+
+
+def detach(
+    path: str,
+    argv: Sequence[str],
+    logfile: str | None = None,
+    pidfile: str | None = None,
+    uid: int | str | None = None,
+    gid: int | str | None = None,
+    umask: int | str | None = None,
+    workdir: str | None = None,
+    fake: bool = False,
+    app: Any = None,
+    executable: str | None = None,
+    hostname: str | None = None,
+) -> int:
+    """Have this process go on in the background as another program: ``path``, or ``executable``,
+    with these arguments. Gives an exit code if that does not work; what failed is in ``logfile``,
+    whose placeholders are those of a worker of this name. ``fake`` stays in the foreground, and so
+    does the variable C_FAKEFORK."""
+    program = executable or path
+    fake = bool(C_FAKEFORK) or fake
+    with platforms.detached(logfile, pidfile, uid, gid, umask or 0, workdir, fake):
+        try:
+            os.execv(program, [program, *argv])  # noqa: S606  # what was asked for
+        except OSError as error:
+            log = (app or get_current_app()).log
+            shown = logfile and node_format(logfile, default_nodename(hostname))
+            log.setup_logging_subsystem("ERROR", shown, hostname=hostname)
+            logger.critical("Can't exec %r: %s", " ".join([program, *argv]), error)
+    return EX_FAILURE
 
 
 def _without_detach(arguments: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +94,7 @@ def _heard(run: Callable[..., None], *args: Any, **options: Any) -> None:
 def _run_evdump(app: Any) -> None:
     # Loaded when it is needed: `celery --help` needs no engine.
     evdump = symbol_by_name("celery.events.dumper:evdump")
-    evdump(app=app)
+    evdump(app=app, out=sys.stdout)
 
 
 def _run_evcam(camera: str, **options: Any) -> None:

@@ -15,11 +15,14 @@ from celery.bin.base import (
     handle_preload_options,
     option,
 )
+from celery.bin.daemons import C_FAKEFORK as C_FAKEFORK
 from celery.bin.daemons import apply_extra_settings, become, detached, writable
-from celery.bin.types import AUTOSCALE, CONCURRENCY, Choice
+from celery.bin.daemons import detach as detach
+from celery.bin.daemons import logger as logger
+from celery.bin.types import AUTOSCALE, CONCURRENCY, Choice, ParamType
 from celery.bin.types import Autoscale as Autoscale
 from celery.exceptions import CeleryCommandException, SecurityError
-from celery.platforms import EX_FAILURE
+from celery.platforms import EX_FAILURE, IS_WINDOWS
 from celery.utils.nodenames import default_nodename, host_format, node_format
 
 __all__ = ["worker"]
@@ -57,6 +60,20 @@ class Hostname(click.types.StringParamType):
             self.fail(str(error), param, ctx)
 
 
+class CeleryBeat(ParamType):
+    """Whether there is a beat in the worker: not on Windows."""
+
+    name = "beat"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        if value and IS_WINDOWS:
+            self.fail(
+                "-B does not work on Windows: run `celery beat` beside the worker", param, ctx
+            )
+        return bool(value)
+
+
+CELERY_BEAT = CeleryBeat()
 HOSTNAME = Hostname()
 WORKERS_POOL = WorkersPool()
 
@@ -134,7 +151,7 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("-Q", "--queues", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Only these queues.")
 @option("-X", "--exclude-queues", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Not these.")
 @option("-I", "--include", group=QUEUES, type=COMMA_SEPARATED_LIST, help="Import these modules.")
-@option("--without-gossip", group=FEATURES, is_flag=True, help=UNUSED)
+@option("--without-gossip", group=FEATURES, is_flag=True, help="Hear of no other worker.")
 @option(
     "--without-mingle",
     group=FEATURES,
@@ -144,7 +161,14 @@ UNUSED = "Accepted; has no meaning in this version."
 @option("--without-heartbeat", group=FEATURES, is_flag=True, help="Do not say that it lives.")
 @option("--heartbeat-interval", group=FEATURES, type=int, help="Say so every so many seconds: 2.")
 @option("--autoscale", group=FEATURES, type=AUTOSCALE, help="Most and least children, by the load.")
-@option("-B", "--beat", group=BEAT, is_flag=True, help="Run `celery beat` in this process, too.")
+@option(
+    "-B",
+    "--beat",
+    group=BEAT,
+    type=CELERY_BEAT,
+    is_flag=True,
+    help="Run `celery beat` in this process, too.",
+)
 @option("-s", "--schedule-filename", "--schedule", group=BEAT, help="As for `celery beat -s`.")
 @option("--scheduler", group=BEAT, help="As for `celery beat -S`.")
 @click.pass_context

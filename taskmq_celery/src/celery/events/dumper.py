@@ -35,8 +35,8 @@ def humanize_type(type: str) -> str:
 class Dumper:
     """Prints one line for each event."""
 
-    def __init__(self, out: Any = None) -> None:
-        self.out = out or sys.stdout
+    def __init__(self, out: Any = sys.stdout) -> None:
+        self.out = out
 
     def say(self, msg: str) -> None:
         """Print a line, at once."""
@@ -67,7 +67,7 @@ def _listed(fields: dict[str, Any]) -> str:
     return ", ".join(f"{name}={fields[name]}" for name in sorted(fields))
 
 
-def evdump(app: Any = None, out: Any = None) -> None:
+def evdump(app: Any = None, out: Any = sys.stdout) -> None:
     """Print events until it is interrupted. A broker that goes away is waited for."""
     app = app_or_default(app)
     dumper = Dumper(out=out)

@@ -56,11 +56,17 @@ _drifting = LRUCache(limit=DRIFTS_TOLD)
 
 
 def heartbeat_expires(
-    timestamp: float | Decimal, freq: float | Decimal = 60, expire_window: float = 200
-) -> float:
+    timestamp: Any,
+    freq: Any = 60,
+    expire_window: Any = 200,
+    Decimal: type = Decimal,  # noqa: N803  # Celery's name
+    float: Callable[[Any], Any] = float,
+    isinstance: Callable[..., bool] = isinstance,
+) -> Any:
     """When a worker is given up that was heard last at ``timestamp``; ``freq`` is how many seconds
     are between its heartbeats."""
-    return float(timestamp) + float(freq) * expire_window / 100
+    exact = [float(one) if isinstance(one, Decimal) else one for one in (timestamp, freq)]
+    return exact[0] + exact[1] * expire_window / 100
 
 
 def _warn_drift(hostname: str | None, drift: float, received: float, sent: float) -> None:
@@ -152,7 +158,8 @@ class Worker(_Compared):
     @property
     def heartbeat_expires(self) -> float:
         """When it is given up, in epoch seconds."""
-        return heartbeat_expires(self.heartbeats[-1], self.freq, self.expire_window)
+        at: float = heartbeat_expires(self.heartbeats[-1], self.freq, self.expire_window)
+        return at
 
     @property
     def alive(self) -> bool:
@@ -277,12 +284,20 @@ class Task(_Compared):
     @property
     def parent(self) -> Any:
         """The task that called it, if that is known."""
-        return self._other(self.parent_id)
+        return vars(self).get("_parent") or self._other(self.parent_id)
+
+    @parent.setter
+    def parent(self, task: Any) -> None:
+        vars(self)["_parent"] = task
 
     @property
     def root(self) -> Any:
         """The task that all began with, if that is known."""
-        return self._other(self.root_id)
+        return vars(self).get("_root") or self._other(self.root_id)
+
+    @root.setter
+    def root(self, task: Any) -> None:
+        vars(self)["_root"] = task
 
     def _other(self, uuid: str | None) -> Any:
         return uuid and getattr(self.cluster_state, "tasks", {}).get(uuid)
@@ -291,7 +306,7 @@ class Task(_Compared):
         return f"<Task: {self.name}({self.uuid}) {self.state} clock:{self.clock}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        left_out = ("children", "cluster_state")
+        left_out = ("children", "cluster_state", "_parent", "_root")
         known = {name: value for name, value in vars(self).items() if name not in left_out}
         return _restored_task, (type(self), known)
 

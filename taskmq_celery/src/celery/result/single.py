@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -68,13 +67,20 @@ class AsyncResult(Relatives, Subscriptable):
     def ignored(self, value: bool) -> None:
         self._ignored = value
 
-    @cached_property
+    _on_ready: Any = None
+
+    @property
     def on_ready(self) -> Any:
         """A promise that is kept with this result when it is there."""
-        made = promise()
-        if self._cache is not None:
-            made(self)
-        return made
+        if self._on_ready is None:
+            self._on_ready = promise()
+            if self._cache is not None:
+                self._on_ready(self)
+        return self._on_ready
+
+    @on_ready.setter
+    def on_ready(self, promise: Any) -> None:
+        self._on_ready = promise
 
     def then(
         self,

@@ -202,6 +202,15 @@ class _LocalStack(LocalStack):
 
     __ident_func__: Callable[[], int] = staticmethod(get_ident)
 
+    @property
+    def stack(self) -> list[Any]:
+        """What this thread has, the topmost last."""
+        return self._stack
+
+    @stack.setter
+    def stack(self, stack: list[Any]) -> None:
+        self._stack = stack
+
 
 _FastLocalStack = LocalStack
 

@@ -422,7 +422,11 @@ def time_limit(
 @control_command()
 def election(state: Any, id: str, topic: str, action: Any = None, **_: Any) -> dict[str, Any]:
     """Let one worker be chosen to do something."""
-    return nok("workers of this version choose nobody")
+    gossip = getattr(state.consumer, "gossip", None)
+    if gossip is None or not gossip.enabled:
+        return nok("this worker chooses nobody: no step of its program requires Gossip")
+    gossip.election(id, topic, action)
+    return ok("the workers choose one")
 
 
 # -- orders about the worker ---------------------------------------------------------------------

@@ -132,6 +132,11 @@ class Request(PooledRequest):
     # -- the message -------------------------------------------------------------------------
 
     @property
+    def groups(self) -> list[str]:
+        """The groups around the task, as its message names them."""
+        return self._request_dict.get("groups") or []
+
+    @property
     def request_dict(self) -> dict[str, Any]:
         """What ``task.request`` is made of."""
         return self._request_dict

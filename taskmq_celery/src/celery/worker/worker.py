@@ -382,12 +382,11 @@ class WorkController:
                 self.on_worked(self._engine.run())
         finally:
             self.blueprint.stop(self, terminate=self._terminated)
-            if self.consumer is not None:
-                self.consumer.shutdown()
             self.timer.stop()
             if self.persistence is not None:
                 self.persistence.save()
-            self.events.stop()
+            if self.consumer is not None:
+                self.consumer.shutdown()
             if self.pool_cls.own_process:
                 signals.worker_process_shutdown.send(
                     sender=None, pid=os.getpid(), exitcode=self.exitcode or EX_OK
@@ -469,7 +468,7 @@ class WorkController:
             settings={"shutdown_timeout": FOREVER, **self._children()},
         )
 
-    def _most_held(self) -> int:
+    def most_held(self) -> int:
         """How many tasks it holds at most, running ones included."""
         return (self.prefetch_multiplier or 0) * self.concurrency or max(
             MOST_HELD, self.concurrency
@@ -583,7 +582,6 @@ class WorkController:
             **self.blueprint.info(self),
             **({} if consumer is None else consumer.blueprint.info(consumer)),
             "total": self.state.total_count + running,
-            "prefetch_count": self._most_held(),
             "clock": str(self.app.clock.value),
             "rusage": self.rusage(),
         }

@@ -88,7 +88,6 @@ class Consumer(MessageHandling):
         self.disable_rate_limits = disable_rate_limits
         self.initial_prefetch_count = initial_prefetch_count
         self.prefetch_multiplier = prefetch_multiplier
-        self.strategies = self.Strategies()
         self.event_dispatcher: Any = None
         self.closing = False
         """Whether the worker was asked to stop: nothing new is begun. Set by signal handlers."""
@@ -273,6 +272,12 @@ class Consumer(MessageHandling):
         """Call a function; what it gives. Every thread may ask the engine for what it likes, so
         there is no need to wait."""
         return p(*args, **kwargs)
+
+    @property
+    def max_prefetch_count(self) -> int:
+        """How many tasks the worker holds at most, running ones included."""
+        most: int = self.controller.most_held()
+        return most
 
     # -- rates -------------------------------------------------------------------------------
 

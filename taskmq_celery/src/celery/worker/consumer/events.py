@@ -27,3 +27,7 @@ class Events(bootsteps.StartStopStep):
     ) -> None:
         super().__init__(c, **kwargs)
         c.event_dispatcher = c.controller.events.dispatcher
+
+    def shutdown(self, c: Any) -> None:
+        """Send the last events, and no more."""
+        c.controller.events.stop()

@@ -19,7 +19,7 @@ class Tasks(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        self.prefetch_multiplier = c.prefetch_multiplier
+        c.strategies = c.Strategies()
 
     def start(self, c: Any) -> None:
         """Every task says how its messages are taken."""
@@ -32,4 +32,5 @@ class Tasks(bootsteps.StartStopStep):
     shutdown = stop
 
     def info(self, c: Any) -> dict[str, Any]:
-        return {"prefetch_count": self.prefetch_multiplier}
+        """How many tasks the worker holds at most, running ones included."""
+        return {"prefetch_count": c.max_prefetch_count}
