@@ -161,6 +161,7 @@ class Link:
         self._transport = connection.transport
         self._raw = self._transport.establish_connection()
         self._reader: Reader | None = None
+        self._granted: float | None = None
         if is_amqp:
             self.grant(timeout)
             self._read_ahead()
@@ -172,8 +173,9 @@ class Link:
 
     def grant(self, seconds: float) -> None:
         """Wait no longer than that for each answer from now on."""
-        if self._is_amqp:
+        if self._is_amqp and seconds != self._granted:
             self._socket.settimeout(seconds)
+            self._granted = seconds
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -198,11 +200,11 @@ class Link:
             self.channel.basic_publish(message, exchange=exchange, routing_key=routing_key)
 
     @contextlib.contextmanager
-    def gathered(self) -> Iterator[None]:
-        """Send what is published here in few packets: with one each, the broker is woken by every
-        message."""
+    def gathered(self, count: int) -> Iterator[None]:
+        """Send the ``count`` messages that are published here in few packets: with one each, the
+        broker is woken by every message."""
         cork = getattr(socket, "TCP_CORK", None)  # Linux
-        if not self._is_amqp or cork is None:
+        if not self._is_amqp or cork is None or count == 1:
             yield
             return
         held = self._socket

@@ -26,7 +26,9 @@ __all__ = ["Publisher"]
 
 logger = logging.getLogger("taskmq.amqp")
 
-PERSISTENT = 2
+TRANSIENT = 1
+"""How messages are delivered: the store has the job. What a broker that restarts has forgotten
+comes from there, and one that writes messages to its disk keeps each submit waiting for that."""
 WINDOW = 2_000
 """How many messages are sent before an answer is waited for."""
 FRESH = 1.0
@@ -195,7 +197,7 @@ class Publisher:
         for lifetime in {step for step in steps if step is not None}:
             declared.delay(lifetime)
         for start in range(0, len(notices), WINDOW):
-            with link.gathered():
+            with link.gathered(len(notices)):
                 for notice, step in zip(
                     notices[start : start + WINDOW], steps[start : start + WINDOW], strict=True
                 ):
@@ -217,7 +219,7 @@ class Publisher:
     def _properties(self, notice: Notice) -> dict[str, Any]:
         return {
             "content_type": CONTENT_TYPE,
-            "delivery_mode": PERSISTENT,
+            "delivery_mode": TRANSIENT,
             "message_id": notice.job,
             "priority": self._broker.priority_of(notice.priority),
         }
