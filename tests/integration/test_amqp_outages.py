@@ -278,6 +278,26 @@ def test_the_broker_is_killed_and_restarted(server: services.RabbitMQ, url: str)
         assert {record and record.deliveries for record in records} == {1}
 
 
+def test_what_waits_at_a_broker_that_is_killed_comes_from_the_store(
+    server: services.RabbitMQ, url: str
+) -> None:
+    with opened(url) as producer:
+        stored = [answer.job_id for answer in producer.enqueue([job() for _ in range(250)])]
+    server.kill()
+    server.start()
+    settled: list[int] = []
+
+    def all_settled() -> bool:
+        settled.append(settle_all(worker))
+        return sum(settled) == len(stored)
+
+    with opened(url) as worker:
+        wait_for(all_settled, "the backlog")
+        records = worker.get(stored)
+        assert {record and record.state for record in records} == {JobState.SUCCEEDED}
+        assert {record and record.deliveries for record in records} == {1}
+
+
 def settle_all(worker: AmqpTransport) -> int:
     taken = worker.reserve(wanted(100))
     assert set(worker.settle([Ack(each) for each in taken])) <= {Settled.DONE}
