@@ -422,7 +422,9 @@ def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _parent_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """What is before a group of one is before its task there."""
+    """Celery hands on a list for a group of one, and what is before it is before its task."""
+    if isinstance(theirs, list) and len(theirs) == 1 and both.same(theirs[0], ours):
+        return True
     if not isinstance(theirs, dict) or not isinstance(ours, dict) or "parent" not in ours:
         return False
     tasks = theirs.get("group", ())

@@ -123,7 +123,7 @@ class group(Signature):  # noqa: N801  # Celery's name
         for name in ("task_id", "root_id", "parent_id"):
             options.pop(name, None)
         results = [task.apply(given, kwargs, **options) for task in self.tasks]
-        return app.GroupResult(frozen.id, [each for each in results if each is not None])
+        return app.GroupResult(frozen.id, results)
 
     def freeze(
         self,
@@ -154,7 +154,7 @@ class group(Signature):  # noqa: N801  # Celery's name
                 )
                 if result is not None:  # None: an empty chain
                     results.append(result)
-                yield task
+                    yield task
 
         if self._as_taken:
             self.tasks = regen(frozen())
