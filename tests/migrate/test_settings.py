@@ -96,13 +96,20 @@ def test_django_without_a_namespace_gets_one_with_unsafe() -> None:
     assert "settings.CELERY_BROKER_URL" in run.files["shop/views.py"]
 
 
-def test_both_names_are_marked() -> None:
-    run = settings(
-        {"conf.py": "BROKER_URL = 'a'\nbroker_url = 'b'\n", "w.py": LOADS.format("'conf'")}
-    )
+def test_of_two_names_the_old_one_goes() -> None:
+    files = {
+        "conf.py": "x = 1\nBROKER_URL = 'a'\nbroker_url = 'b'\n",
+        "w.py": LOADS.format("'conf'"),
+    }
+    assert settings(files).files == files
+    assert settings(files, unsafe=True).files["conf.py"] == "x = 1\nbroker_url = 'b'\n"
+
+
+def test_an_old_name_that_something_reads_is_marked() -> None:
+    text = "BROKER_URL = 'a'\nbroker_url = BROKER_URL\n"
+    run = settings({"conf.py": text, "w.py": LOADS.format("'conf'")}, unsafe=True)
     assert run.files["conf.py"] == (
-        "# TODO(taskmq-migrate TMQ030): BROKER_URL is set beside broker_url: keep one\n"
-        "BROKER_URL = 'a'\nbroker_url = 'b'\n"
+        f"# TODO(taskmq-migrate TMQ030): BROKER_URL is set beside broker_url: keep one\n{text}"
     )
 
 

@@ -112,6 +112,11 @@ class Facts:
 
     def __init__(self, modules: Iterable[ModuleFacts] = ()) -> None:
         self.modules: dict[str, ModuleFacts] = {each.path: each for each in modules}
+        self._canonical: dict[tuple[str, str], str] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to another process: not the answers that were given here."""
+        return {**self.__dict__, "_canonical": {}}
 
     @cached_property
     def _by_last(self) -> dict[str, list[ModuleFacts]]:
@@ -138,7 +143,11 @@ class Facts:
 
     def canonical(self, name: str, near: str = "") -> str:
         """What a name stands for in the end, through re-exports and aliases of the project."""
-        return self._follow(name, near, STEPS)
+        key = (name, near)
+        found = self._canonical.get(key)
+        if found is None:
+            found = self._canonical[key] = self._follow(name, near, STEPS)
+        return found
 
     def defined_as(self, name: str, near: str = "") -> str:
         """Where a name is bound to a value: through imports of the project, not through aliases."""

@@ -27,7 +27,8 @@ class OldSettings(PythonRule):
         "without a namespace. Who imports a setting from there is rewritten too.",
         risk="A module that holds settings of others as well, and Django's settings that are read "
         "without a namespace, wait for --unsafe: what reads them by name at run time would miss "
-        "them. Names in strings, such as those of environment variables, stay.",
+        "them. So does an old name beside the present one, which wins: its line goes. Names in "
+        "strings, such as those of environment variables, stay.",
         examples=(
             Example(
                 "celeryconfig.py",
@@ -73,9 +74,27 @@ class OldSettings(PythonRule):
             return
         full = self._full(file, node, table)
         if full in table.doubled and isinstance(parent, cst.AssignTarget | cst.AnnAssign):
-            yield file.mark_at(node, f"{node.value} is set beside {table.doubled[full]}: keep one")
+            yield self._beside(file, node, parent, table.doubled[full])
         if full in table.names and self._keeps_alias(file, node):
             yield self._renamed(file, node, full, table)
+
+    def _beside(self, file: PythonFile, node: cst.Name, parent: cst.CSTNode, new: str) -> Site:
+        """One that loses against the present name: its line goes, if nothing here reads it."""
+        line = file.statement(node)
+        alone = (
+            isinstance(line, cst.SimpleStatementLine)
+            and len(line.body) == 1
+            and isinstance(file.parent(line), cst.Module)
+            and (parent is line.body[0] or getattr(line.body[0], "targets", ()) == (parent,))
+        )
+        if not alone or sum(each.value == node.value for each in file.nodes(cst.Name)) > 1:
+            return file.mark_at(node, f"{node.value} is set beside {new}: keep one")
+        return file.convert_at(
+            node,
+            f"{node.value} loses against {new}, which is set beside it",
+            file.replace(file.lines_of(line)),  # type: ignore[arg-type]  # a line of statements
+            safety=Safety.UNSAFE,
+        )
 
     def _full(self, file: PythonFile, node: cst.Name, table: Renames) -> str:
         """The full name of a setting that a plain name stands for."""
