@@ -64,6 +64,12 @@ def test_an_app_is_pickled_with_what_it_was_made_of() -> None:
     assert (again.conf.result_expires, again.conf.task_queue_max_priority) == (5, 7)
 
 
+def test_an_app_has_the_class_of_its_registry() -> None:
+    assert Celery.registry_cls == "celery.app.registry:TaskRegistry"
+    app = Celery("proj", set_as_current=False)
+    assert type(app._tasks) is app.registry_cls
+
+
 def test_an_app_is_made_again_as_old_pickles_say() -> None:
     app = Celery("proj", set_as_current=False, config_source={"result_expires": 9})
     make, (kind, pickler, *args) = app.__reduce_v1__()

@@ -64,7 +64,7 @@ def test_queues_are_taken_up_and_left_while_it_runs(app: Any, order: Any, ask: A
         ("autoscale", {"max": 3, "min": 1}, "--autoscale"),
         ("pool_restart", {}, "SIGHUP"),
         ("pool_grow", {"n": 1}, "only 'processes' can change them"),
-        ("election", {"id": "1", "topic": "task"}, "choose nobody"),
+        ("election", {"id": "1", "topic": "task"}, "chooses nobody"),
     ],
 )
 def test_what_it_cannot_do_it_says(

@@ -177,10 +177,11 @@ class Celery(Configured, Connected, Subscriptable):
 
     def _registry(self, tasks: Any) -> TaskRegistry:
         """``tasks`` is a registry, or a mapping, class or name to make one from."""
+        self.registry_cls = symbol_by_name(self.registry_cls)
         if isinstance(tasks, TaskRegistry):
             registry = tasks
         elif isinstance(tasks, Mapping):
-            registry = symbol_by_name(self.registry_cls)(tasks)
+            registry = self.registry_cls(tasks)
         else:
             registry = symbol_by_name(tasks or self.registry_cls)()
         registry.on_register = self._on_register
