@@ -253,7 +253,7 @@ def default(
             utc = app.uses_utc_timezone()
         else:
             whole = message.payload if body is None else body
-            change = hybrid_to_proto2 if "task" in (message.headers or {}) else proto1_to_proto2
+            change = hybrid_to_proto2 if "args" in message.payload else proto1_to_proto2
             content, headers, decoded, utc = change(message, whole)
         request = kind(
             message,
@@ -293,7 +293,7 @@ def default(
             consumer._limit_task(request, bucket, 1)
         else:
             task_reserved(request)
-            for each in callbacks:
+            for each in callbacks or ():
                 each(request)
             consumer.on_task_request(request)
 
