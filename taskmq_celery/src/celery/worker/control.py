@@ -368,12 +368,10 @@ def revoke_by_stamped_headers(
         known = maybe_list(worker_state.revoked_stamps.get(name)) or []
         added = [one for one in maybe_list(values) or [values] if one not in known]
         worker_state.revoked_stamps[name] = [*known, *added]
-    ended = list(revoke_stamped(state.app, headers, terminate=terminate))
-    for each in ended:
+    for each in revoke_stamped(state.app, headers, terminate=terminate):
         worker_state.revoked.add(each)
-    if not terminate:
-        return ok(f"headers {headers} flagged as revoked, but not terminated")
-    return ok(f"headers {headers} revoked" if ended else f"headers {headers} were not terminated")
+    told = "revoked" if terminate else "flagged as revoked, but not terminated"
+    return ok(f"headers {headers} {told}")
 
 
 @control_command(
