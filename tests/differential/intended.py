@@ -252,6 +252,21 @@ def _ends_as_group(canvas: Canvas) -> bool:
     return _ends_as_group(canvas["body"]) if canvas["is"] == "chord" else is_group(canvas)
 
 
+def _ignored_beside_the_end_of_a_header(canvas: Canvas) -> bool:
+    """Whether there is a task whose result is ignored beside a chain or a chord that ends as a
+    group, in a header."""
+    return any(
+        any(_ignored(member) for member in members(each))
+        and any(
+            _ends_as_group(member)
+            for member in members(each)
+            if member["is"] in ("chain", "or", "chord")
+        )
+        for each in within(canvas)
+        if each["is"] in ("chord", "group")
+    )
+
+
 def _joins_at_the_end_of_a_header(canvas: Canvas) -> bool:
     """Whether a task joins a header that is in a chain or a chord in another header, which ends
     as a group."""
@@ -485,6 +500,23 @@ DIFFERENCES = [
         },
         _ignored_at_the_end_of_a_header,
         leeways.hangs,
+    ),
+    Difference(
+        "ignored results beside the end of a header",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "chord",
+                    "of": [_keep(1)],
+                    "body": {"is": "group", "of": [_keep(2), _keep(3)]},
+                },
+                {**_keep(4), "ignored": True},
+            ],
+            "body": _keep(5),
+        },
+        _ignored_beside_the_end_of_a_header,
+        leeways.not_handed_on,
     ),
     Difference(
         "a group without tasks in a group",

@@ -175,11 +175,13 @@ def _dropped(both: Agreement, theirs: Any, ours: Any) -> bool:
 def _got_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
     if theirs == {"value": None} or ours == "not ready":
         return bool(theirs == {"value": None})
-    values = theirs.get("value"), ours.get("value")
-    return all(isinstance(value, list) for value in values) and both.in_turn(
-        [their for their, our in zip(*values, strict=False) if our is not None],
-        [our for our in values[1] if our is not None],
-    )
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return False
+    there, here = theirs.get("value"), ours.get("value")
+    if not isinstance(there, list) or not isinstance(here, list):
+        return False
+    known = [their for their, our in zip(there, here, strict=False) if our is not None]
+    return both.in_turn(known, [our for our in here if our is not None])
 
 
 def _has_failed(both: Agreement, node: Any) -> bool:
@@ -236,6 +238,14 @@ def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 ignored = Leeway(node=_ignored, got=_got_ignored)
+
+
+def _not_handed_on(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on nothing for a task whose result is ignored."""
+    return theirs is None and ours is not None
+
+
+not_handed_on = Leeway(node=_not_handed_on)
 dropped = Leeway(node=_dropped, got=_got_nothing)
 replaced = Leeway(node=_replaced, got=_succeeded)
 never_ran = Leeway(node=_never_ran, got=_got_failed)

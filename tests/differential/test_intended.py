@@ -178,6 +178,12 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 4}),
         outcome(PENDING),
     ),
+    "ignored results beside the end of a header": (
+        several("chord", JOINED_END["of"][0], task(tag=4, ignored=True), body=task(tag=5)),
+        outcome({"value": [[[[1]], None], 5]}),
+        outcome({"value": [[[[1]], [4]], 5]}),
+        outcome({"value": [[[[6]], [4]], 5]}),
+    ),
     "tasks that join the end of a header": (
         JOINED_END,
         outcome({"value": [[[1]], 3]}),
