@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any, ClassVar
 
 from kombu.utils.limits import TokenBucket
@@ -130,17 +130,17 @@ class Consumer(MessageHandling):
 
     def stop(self) -> None:
         """Stop the steps, the last one first."""
+        self._end_draining()
         self.blueprint.stop(self)
 
     def terminate(self) -> None:
         """Stop the steps, without waiting for what they do."""
+        self._end_draining()
         self.blueprint.stop(self, terminate=True)
 
     def shutdown(self) -> None:
         """At the very end: the steps let go of what they still hold, the connection too."""
-        self.closing = True
-        if self._drainer is not None:
-            self._drainer.join()
+        self._end_draining()
         self.blueprint.send_all(self, "shutdown", "shutting down", propagate=False)
 
     def register_with_event_loop(self, hub: Any) -> None:
@@ -217,6 +217,12 @@ class Consumer(MessageHandling):
         if self._drainer is None:
             self._drainer = Thread(target=self._drain, name="consumer-steps", daemon=True)
             self._drainer.start()
+
+    def _end_draining(self) -> None:
+        """Before the steps cancel their consumers: a connection serves one thread at a time."""
+        self.closing = True
+        if self._drainer is not None and self._drainer is not current_thread():
+            self._drainer.join()
 
     def _drain(self) -> None:
         while not self.closing:
