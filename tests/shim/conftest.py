@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from tests.waiting import PATIENCE
 
+from celery import Celery
 from taskmq_celery import engine
 
 TASKS = """
@@ -34,6 +35,19 @@ logger = get_task_logger(__name__)
 def add(x, y):
     return x + y
 """
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    """With one task and a store in memory, for tests of a worker's parts in this process."""
+    made = Celery("t", broker="memory://", backend="rpc://", set_as_current=False)
+
+    @made.task(name="t.add")  # type: ignore[untyped-decorator]  # Celery's carry no types
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    yield made
+    made.close()
 
 
 @pytest.fixture(autouse=True)

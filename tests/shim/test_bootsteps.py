@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -133,18 +132,6 @@ def test_a_service_that_is_created_is_started_and_stopped() -> None:
     made.start(parent)
     made.stop(parent, terminate=True)
     assert seen == [(7, {"other": 1}), "start", "stop"]
-
-
-@pytest.fixture
-def app() -> Iterator[Celery]:
-    made = Celery("t", broker="memory://", backend="rpc://", set_as_current=False)
-
-    @made.task(name="t.add")
-    def add(x: int, y: int) -> int:
-        return x + y
-
-    yield made
-    made.close()
 
 
 def test_steps_of_the_program_live_with_its_worker(app: Celery) -> None:

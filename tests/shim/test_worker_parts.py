@@ -26,18 +26,6 @@ pytestmark = pytest.mark.unit
 Got = queue.SimpleQueue[Any]
 
 
-@pytest.fixture
-def app() -> Iterator[Celery]:
-    made = Celery("t", broker="memory://", backend="rpc://", set_as_current=False)
-
-    @made.task(name="t.add")
-    def add(x: int, y: int) -> int:
-        return x + y
-
-    yield made
-    made.close()
-
-
 # -- the worker --------------------------------------------------------------------------------
 
 
