@@ -4,6 +4,26 @@
 -- a JSON object in the list `p_shapes`; `p_shape` says which one each job has. The envelopes are one
 -- byte string, and `p_ends` where each of them ends.
 
+-- The shapes of a batch, numbered, with where their jobs stand.
+CREATE OR REPLACE FUNCTION taskmq.shapes(p_shapes json, p_now double precision) RETURNS TABLE (
+    number bigint, phase smallint, visible_at double precision, due_at double precision, queue text,
+    priority smallint, task text, expires_at double precision, result_ttl double precision,
+    keep_result boolean, on_receipt boolean, max_deliveries integer, workflow text, key text,
+    limits text, fail_fast boolean, run_if text
+) LANGUAGE sql STABLE AS $$
+    SELECT
+        ordinality, CASE WHEN s.eta > p_now THEN 3::smallint ELSE 2::smallint END,
+        greatest(p_now, s.eta), CASE WHEN s.eta > p_now THEN s.eta END, s.queue, s.priority, s.task,
+        s.expires_at, s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.workflow, s.key,
+        s.limits, s.fail_fast, s.run_if
+    FROM ROWS FROM (json_to_recordset(p_shapes) AS (
+        queue text, priority smallint, task text, eta double precision,
+        expires_at double precision, result_ttl double precision, keep_result boolean,
+        on_receipt boolean, max_deliveries integer, workflow text, key text, limits text,
+        fail_fast boolean, run_if text
+    )) WITH ORDINALITY AS s
+$$;
+
 -- The rows of new jobs, in the order of the batch.
 CREATE OR REPLACE FUNCTION taskmq.new_rows(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
@@ -16,44 +36,20 @@ CREATE OR REPLACE FUNCTION taskmq.new_rows(
     run_if text, envelope bytea
 ) LANGUAGE sql STABLE AS $$
     SELECT
-        job.id,
-        CASE WHEN s.eta > p_now THEN 3::smallint ELSE 2::smallint END,
-        'QUEUED',
-        s.queue,
-        s.priority,
-        greatest(p_now, s.eta),
-        CASE WHEN s.eta > p_now THEN s.eta END,
-        s.expires_at,
-        s.result_ttl,
-        s.keep_result,
-        s.on_receipt,
-        s.max_deliveries,
-        s.task,
-        p_now,
-        s.workflow,
-        s.key,
-        s.limits,
-        s.fail_fast,
-        s.run_if,
+        job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.due_at, s.expires_at,
+        s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.task, p_now, s.workflow,
+        s.key, s.limits, s.fail_fast, s.run_if,
         substring(p_data FROM job.start + 1 FOR job.stop - job.start)
-    FROM (
-        SELECT g.id, g.shape, g.stop, g.n, lag(g.stop, 1, 0) OVER (ORDER BY g.n) AS start
-        FROM unnest(p_ids, p_shape, p_ends) WITH ORDINALITY AS g (id, shape, stop, n)
-    ) AS job
-    JOIN (
-        SELECT * FROM ROWS FROM (json_to_recordset(p_shapes) AS (
-            queue text, priority smallint, task text, eta double precision,
-            expires_at double precision, result_ttl double precision, keep_result boolean,
-            on_receipt boolean, max_deliveries integer, workflow text, key text, limits text,
-            fail_fast boolean, run_if text
-        )) WITH ORDINALITY
-    ) AS s ON s.ordinality = job.shape
+    FROM unnest(p_ids, p_shape, p_ends, array_prepend(0, p_ends[:cardinality(p_ends) - 1]))
+        WITH ORDINALITY AS job (id, shape, stop, start, n)
+    JOIN taskmq.shapes(p_shapes, p_now) AS s ON s.number = job.shape
     ORDER BY job.n
 $$;
 
 -- Jobs that need nothing but a place. The ids that are new; NULL if all are.
 -- All of them nearly always are: whether one is stored already is found out by its failure. To ask
--- first, row by row, is a fifth of the work of storing them.
+-- first, row by row, is a fifth of the work of storing them. And nearly always all have the same shape:
+-- then no row has to be joined to its own, nor sorted after that.
 CREATE OR REPLACE FUNCTION taskmq.insert_jobs(
     p_now double precision, p_ids text[], p_shape integer[], p_shapes json, p_ends integer[],
     p_data bytea
@@ -62,12 +58,28 @@ DECLARE
     v_created text[];
 BEGIN
     BEGIN
-        INSERT INTO taskmq.jobs (
-            id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
-            keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
-            fail_fast, run_if, envelope
-        )
-        SELECT * FROM taskmq.new_rows(p_now, p_ids, p_shape, p_shapes, p_ends, p_data);
+        IF json_array_length(p_shapes) = 1 THEN
+            INSERT INTO taskmq.jobs (
+                id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
+                keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
+                fail_fast, run_if, envelope
+            )
+            SELECT
+                job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.due_at, s.expires_at,
+                s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.task, p_now, s.workflow,
+                s.key, s.limits, s.fail_fast, s.run_if,
+                substring(p_data FROM job.start + 1 FOR job.stop - job.start)
+            FROM taskmq.shapes(p_shapes, p_now) AS s
+            CROSS JOIN unnest(p_ids, p_ends, array_prepend(0, p_ends[:cardinality(p_ends) - 1]))
+                AS job (id, stop, start);
+        ELSE
+            INSERT INTO taskmq.jobs (
+                id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
+                keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
+                fail_fast, run_if, envelope
+            )
+            SELECT * FROM taskmq.new_rows(p_now, p_ids, p_shape, p_shapes, p_ends, p_data);
+        END IF;
     EXCEPTION WHEN unique_violation THEN
         WITH added AS (
             INSERT INTO taskmq.jobs (
