@@ -64,7 +64,7 @@ def test_a_received_request_tells_what_came(program: Any) -> None:
     worker.wait_for("unregistered")
     worker.stop()
     fields = {name: fields for name, _, fields in told(program)}
-    assert fields["task_received"] == {"request": f"<Request: proj.add[{sent}] (1, 2) {{}}>"}
+    assert fields["task_received"] == {"request": f"<Request: proj.add[{sent}] [1, 2] {{}}>"}
     assert fields["task_unknown"]["name"] == "'no.such'"
     assert fields["worker_shutting_down"] == {"sig": "'SIGTERM'", "how": "'Warm'", "exitcode": "0"}
 

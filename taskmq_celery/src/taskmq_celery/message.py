@@ -78,17 +78,19 @@ before, the number of retries to begin with, an id that is not the job's own, th
 its end starts, whether it waits for a group, the job that this group waits for, name and id of what
 waits for its group, what the caller wants to be shown instead of the arguments (``argsrepr``,
 ``kwargsrepr``), and how often the task has given itself back (``Reject(requeue=True)``)."""
+LISTED = "taskmq_listed"
+"""The header of ours that says that the arguments were given as a list."""
 NOBODY = "taskmq_celery.nobody"
 """No job has this id. A task that raises `Ignore` leaves its result to that one."""
 JOINED, SPREAD, WITHIN = 1, 2, 3
 """What a task that waits for a group is: one for all, one of several, or one for all of a group
 that is itself one of several."""
 OF_OURS = frozenset(
-    {PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, ABOVE, CHORD, REPRS, REQUEUED}
+    {PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, ABOVE, CHORD, REPRS, LISTED, REQUEUED}
 )
 
 PENDING_RETRY = "_pending_retry"
-GROWTH, TRAIL, FOLLOWS = "_growth", "_children", "_follows"
+GROWTH, TRAIL, FOLLOWS, GIVEN_AS_LIST = "_growth", "_children", "_follows", "_given_as_list"
 
 
 class Member(NamedTuple):
@@ -230,6 +232,8 @@ def _packed(message: Message) -> dict[str, Any]:
         headers[PROPERTIES] = extra
     if message.errbacks:
         headers[ERRBACKS] = dumps(message.errbacks)
+    if message.args and isinstance(message.args, list):
+        headers[LISTED] = True
     return headers
 
 
@@ -264,6 +268,7 @@ def request_dict(
         stored.pop(ours, None)
     chord = stored.pop(CHORD, None)
     shown = stored.pop(REPRS, {})
+    listed = stored.pop(LISTED, False)
     requeued = stored.pop(REQUEUED, 0)
     task_id = stored.get(ID, envelope.id)
     timelimit = stored.get("timelimit") or (None, None)
@@ -280,6 +285,7 @@ def request_dict(
         "root_id": stored.get("root_id", task_id),
         "args": args,
         "kwargs": kwargs,
+        GIVEN_AS_LIST: listed and delivery.attempt == 1,  # a retry gives a tuple
         "properties": {**properties, "correlation_id": task_id, "priority": delivery.priority},
         "correlation_id": task_id,
         "reply_to": properties.get("reply_to"),
@@ -306,6 +312,11 @@ def request_dict(
         FOLLOWS: children,
     }
     return request
+
+
+def as_given(request: Mapping[str, Any], args: Any) -> Any:
+    """The arguments of a request, for their text: as the tuple or the list that was given."""
+    return args if request.get(GIVEN_AS_LIST, True) or not isinstance(args, list) else tuple(args)
 
 
 def _reference(task: str, task_id: str | None) -> dict[str, Any]:

@@ -144,7 +144,12 @@ def test_what_is_shown_instead_of_the_arguments(app: Celery, work: Callable[...,
 
     hidden = task.apply_async(("sesame",), argsrepr="('***',)")
     plain = task.apply_async(("open",))
+    listed = task.apply_async(["open"])
+    behind = (task.s("first") | task.si("second") | task.s()).apply_async()
     work(app)
     assert hidden.get(timeout=1)[:2] == ["('***',)", "{}"]
-    assert plain.get(timeout=1)[0] == "['open']"
+    assert plain.get(timeout=1)[0] == "('open',)"
+    assert listed.get(timeout=1)[0] == "['open']"
+    assert behind.parent.get(timeout=1)[0] == "['second']"
+    assert behind.get(timeout=1)[0].startswith("(")
     assert not hidden.get(timeout=1)[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery.utils.saferepr import saferepr
+from taskmq_celery.message import as_given
 
 __all__ = ("Context",)
 
@@ -74,9 +75,11 @@ class Context:
         vars(self).update(changes)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("argsrepr", "kwargsrepr"):
-            # Made when somebody asks and the message did not bring it.
-            return saferepr(getattr(self, name.removesuffix("repr")))
+        # Made when somebody asks and the message did not bring it.
+        if name == "argsrepr":
+            return saferepr(as_given(vars(self), self.args))
+        if name == "kwargsrepr":
+            return saferepr(self.kwargs)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def clear(self) -> None:

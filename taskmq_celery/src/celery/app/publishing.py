@@ -195,9 +195,10 @@ def _message_behind(app: Celery, signature: Any, place: Place) -> Message:
         options = {**task._get_exec_options(), **options}
     options["task_type"] = task
     links = maybe_list(options.pop("link", None)) or []
-    return _message(
-        app, signature["task"], signature["args"], signature["kwargs"], options, links=links
-    )
+    args = signature["args"]
+    if signature.get("immutable"):
+        args = list(args)  # that is what Celery finds in the message of the task before
+    return _message(app, signature["task"], args, signature["kwargs"], options, links=links)
 
 
 @cache

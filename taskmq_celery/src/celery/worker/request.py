@@ -37,7 +37,7 @@ from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.saferepr import saferepr
 from celery.utils.time import maybe_iso8601, maybe_make_aware
-from taskmq_celery.message import stamp_values
+from taskmq_celery.message import as_given, stamp_values
 
 from . import state
 from .pooled import PooledRequest
@@ -162,8 +162,7 @@ class Request(PooledRequest):
         if "argsrepr" in self._request_dict:
             given: str | None = self._request_dict["argsrepr"]
             return given
-        args = self.args
-        return saferepr(tuple(args) if isinstance(args, list) else args)
+        return saferepr(as_given(self._request_dict, self.args))
 
     @property
     def kwargsrepr(self) -> str | None:

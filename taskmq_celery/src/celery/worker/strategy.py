@@ -15,7 +15,7 @@ from celery.exceptions import InvalidTaskError
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.utils.time import timezone
-from taskmq_celery.message import stamp_values
+from taskmq_celery.message import as_given, stamp_values
 
 from . import state
 from .request import Request, create_request_cls
@@ -145,7 +145,7 @@ def _texts(job: Any) -> dict[str, str]:
         except Exception:  # they cannot be read: whoever runs the job will say so
             return {"args": "?", "kwargs": "?"}
     return {
-        "args": shown[0] or saferepr(tuple(arguments[0])),
+        "args": shown[0] or saferepr(as_given(request, arguments[0])),
         "kwargs": shown[1] or saferepr(arguments[1]),
     }
 
