@@ -202,7 +202,7 @@ CEILINGS = {
     },
     "redis": {
         "submit": Cost(83, 1, 9.5),
-        "run": Cost(32, 0.025, 1.4),
+        "run": Cost(32, 0.025, 1.3),
         "submit_many": Cost(3.5, 0.001, 1.1),
         "submit_workflow": Cost(28, 0.002, 0.03),
         "run_workflow": Cost(35, 0.025, 2.5),

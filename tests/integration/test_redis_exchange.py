@@ -17,10 +17,10 @@ from tests import services
 from taskmq.codec import Payload
 from taskmq.envelope import Dependency, Sealed
 from taskmq.errors import IdempotencyConflict, QueueFull, UnknownDependency
-from taskmq.limits import Capacity
-from taskmq.records import Failure, JobFilter
+from taskmq.limits import Capacity, Limit
+from taskmq.records import Failure, JobFilter, JobRecord
 from taskmq.states import JobState
-from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Settled
+from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, LeaseStatus, Nack, Settled
 from taskmq.transports.redis import RedisTransport
 
 from .redis_tools import job, open_store, wanted
@@ -252,3 +252,86 @@ def test_a_search_by_state_does_not_look_at_every_job(
     assert done.id == first.envelope.id
     assert commands_run(redis_server) < 250
     assert len(store.find(JobFilter(states=(JobState.QUEUED,), limit=10_000))) == 5002
+
+
+def plain_and_other() -> tuple[Sealed, Sealed]:
+    """A job that lua/plain.lua sees to, and one that the other files do, since it could expire."""
+    return job(), job(expires_at=32503680000.0)
+
+
+def alike(store: RedisTransport, one: str, other: str) -> JobRecord:
+    """The record of one of two jobs that have had the same life."""
+    first, second = store.get([one, other])
+    assert first is not None
+    assert second is not None
+    apart = {"id": one, "envelope": second.envelope, "expires_at": second.expires_at}
+    instants = ("enqueued_at", "visible_at", "started_at", "finished_at", "lease_until")
+    apart |= {name: getattr(first, name) for name in instants}
+    present = [[getattr(each, name) is None for name in instants] for each in (first, second)]
+    assert msgspec.structs.replace(second, **apart) == msgspec.structs.replace(
+        first, envelope=second.envelope, expires_at=second.expires_at
+    )
+    assert present[0] == present[1]
+    assert bool(first.envelope) == bool(second.envelope)
+    return first
+
+
+def test_a_plain_job_is_left_as_any_other(store: RedisTransport) -> None:
+    jobs = plain_and_other()
+    store.enqueue(jobs)
+    ids = [each.envelope.id for each in jobs]
+    assert alike(store, *ids).state is JobState.QUEUED
+    held = store.exchange((), wanted(2)).deliveries
+    assert [each.job_id for each in held] == ids
+    (first, second) = held
+    same = msgspec.structs.replace(first, job_id=ids[1], envelope=second.envelope)
+    assert same == second
+    assert alike(store, *ids).state is JobState.RUNNING
+    assert store.settle([Ack(each, Payload("json", b"1")) for each in held]) == [Settled.DONE] * 2
+    record = alike(store, *ids)
+    assert (record.state, record.result) == (JobState.SUCCEEDED, Payload("json", b"1"))
+    assert store.settle([Ack(each) for each in held]) == [Settled.REPEATED] * 2
+    assert store.settle([Nack(each) for each in held]) == [Settled.LEASE_LOST] * 2
+    assert store.stats() == []
+
+
+def test_a_plain_job_can_take_the_long_way_at_any_time(store: RedisTransport) -> None:
+    """It is extended, asked to stop, given back, and settled with others."""
+    both = [plain_and_other() for _ in range(4)]
+    store.enqueue([each for pair in both for each in pair])
+    pairs = [[each.envelope.id for each in pair] for pair in both]
+    held = store.exchange((), wanted(8)).deliveries
+    assert [each.job_id for each in held] == [job_id for pair in pairs for job_id in pair]
+    assert store.extend(held[:2], 90.0) == [LeaseStatus.HELD] * 2
+    store.revoke(pairs[1])
+    assert store.check(held[:4]) == [*[LeaseStatus.HELD] * 2, *[LeaseStatus.CANCEL_REQUESTED] * 2]
+    store.settle([Nack(each) for each in held[4:6]])
+    assert set(store.settle([Ack(each) for each in (*held[:4], *held[6:])])) == {Settled.DONE}
+    states = [alike(store, *pair).state for pair in pairs]
+    assert states == [*[JobState.SUCCEEDED] * 2, JobState.QUEUED, JobState.SUCCEEDED]
+    again = store.exchange((), wanted(8)).deliveries
+    assert [(each.job_id, each.token, each.deliveries) for each in again] == [
+        (job_id, 2, 2) for job_id in pairs[2]
+    ]
+    assert store.settle([Ack(each) for each in held[4:6]]) == [Settled.LEASE_LOST] * 2
+    assert store.settle([Ack(each) for each in again]) == [Settled.DONE] * 2
+
+
+def test_two_words_about_one_plain_job_are_taken_in_their_order(store: RedisTransport) -> None:
+    store.enqueue([job(), job()])
+    first, second = store.exchange((), wanted(2)).deliveries
+    outcomes = store.settle([Ack(first), Ack(first), Nack(second), Ack(second)])
+    done = Settled.DONE
+    assert outcomes == [done, Settled.REPEATED, done, Settled.LEASE_LOST]
+
+
+def test_plain_jobs_are_delivered_in_line_with_others(store: RedisTransport) -> None:
+    one = Limit("concurrency", "one", 1)
+    line = [job(), job(), job(limits=(one,)), job(), job(limits=(one,)), job(priority=3), job()]
+    store.enqueue(line)
+    ids = [each.envelope.id for each in line]
+    held = store.exchange((), wanted(4)).deliveries
+    assert [each.job_id for each in held] == [ids[5], *ids[:3]]
+    assert [(each.priority, each.queue) for each in held] == [(3, "q"), *[(0, "q")] * 3]
+    held = store.exchange([Ack(each) for each in held[:3]], wanted(4)).deliveries
+    assert [each.job_id for each in held] == [ids[3], ids[6]]

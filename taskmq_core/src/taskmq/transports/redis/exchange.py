@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -96,17 +97,18 @@ def reservation_of(wanted: Reservation) -> Arguments:
 
 
 class Handed(msgspec.Struct, array_like=True, gc=False):
-    """A delivery, but for what all of an exchange have in common."""
+    """A delivery, but for what all of an exchange have in common; the first of a plain job, unless
+    more is said."""
 
     job_id: str
     queue: str
     priority: int
-    token: int
-    attempt: int
-    deliveries: int
-    reclaims: int
-    yields: int
-    joins: bool
+    token: int = 1
+    attempt: int = 1
+    deliveries: int = 1
+    reclaims: int = 0
+    yields: int = 0
+    joins: bool = False
     parked_at: float | None = None
 
 
@@ -114,7 +116,10 @@ class Answer(msgspec.Struct, gc=False):
     """The answer of an exchange."""
 
     settled: list[int] = []
-    deliveries: list[Handed] = []
+    deliveries: list[Handed | str] = []
+    """Of plain jobs the ids alone."""
+    lines: list[tuple[str, int, int]] = []
+    """Queue and priority of those, and how many follow each other."""
     dropped: list[tuple[str, str, str, str]] = []
     readied: list[tuple[str, str, int, float]] = []
     due: float | None = None
@@ -153,9 +158,16 @@ def deliveries_of(
             inputs=inputs.get(position, {}) if each.joins else None,
             losses=losses.get(position),
         )
-        for position, (each, envelope) in enumerate(
-            zip(answer.deliveries, envelopes, strict=True), 1
-        )
+        for position, (each, envelope) in enumerate(zip(_whole(answer), envelopes, strict=True), 1)
+    ]
+
+
+def _whole(answer: Answer) -> list[Handed]:
+    places = chain.from_iterable(
+        repeat((queue, priority), count) for queue, priority, count in answer.lines
+    )
+    return [
+        Handed(each, *next(places)) if isinstance(each, str) else each for each in answer.deliveries
     ]
 
 

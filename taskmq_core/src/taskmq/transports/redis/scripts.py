@@ -22,7 +22,7 @@ ALL = (*LANES, "dependencies", "endings", "tidy")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "enqueue": (*ALL, "room", "intake"),
     "enqueue_plain": (),
-    "exchange": (*ALL, "room", "intake", "settle", "reserve"),
+    "exchange": (*ALL, "room", "intake", "plain", "settle", "reserve"),
     "extend": LANES,
     "get": (*READING, "records"),
     "find": (*READING, "records"),
@@ -108,6 +108,7 @@ MODULES: dict[str, Callable[[], str] | None] = {
     "tidy": None,
     "room": None,
     "intake": None,
+    "plain": None,
     "settle": None,
     "reserve": None,
 }

@@ -43,8 +43,11 @@ _encode_json = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
-FIRST_FIELD = len(b"\x80") + len(encode("id"))
-"""Where in a packed `Fields` the value of its first one begins."""
+MAP_16 = b"\xde"
+STRING_8 = b"\xd9"
+SMALL_MAP = 0x80
+ADDED_FIELDS = 3
+"""How many the script that stores plain jobs adds to the record of each."""
 
 
 def raw_bytes(data: bytes) -> msgspec.Raw:
@@ -62,8 +65,8 @@ class Fields(msgspec.Struct, omit_defaults=True, gc=False):
     """What an envelope says of its job. A field that has its default is left out."""
 
     id: str
-    task: str
     queue: str
+    task: str
     priority: int = 0
     eta: float | None = None
     expires_at: float | None = None
@@ -114,8 +117,8 @@ _decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 def _fields_of(envelope: Envelope) -> Fields:
     return Fields(
         envelope.id,
-        envelope.task,
         envelope.queue,
+        envelope.task,
         envelope.priority,
         envelope.eta,
         envelope.expires_at,
@@ -154,23 +157,17 @@ def is_plain(sealed: Sealed) -> bool:
 
 def plain_runs_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
     """New jobs of that kind, as enqueue_plain.lua wants them. Those that follow each other with one
-    pattern, and an id of the same form, are one run: the fields around the id are packed once."""
+    pattern are one run: what they have in common is packed once."""
     runs: list[tuple[Any, ...]] = []
-    seen: tuple[Envelope, int] | None = None
+    seen: Envelope | None = None
     ids: list[str] = []
     envelopes: list[msgspec.Raw] = []
     for one in sealed:
-        envelope, job_id = one.envelope, one.envelope.id
-        if (
-            seen is None
-            or seen[0] is not one.pattern
-            or seen[1] != len(job_id)
-            or not job_id.isascii()
-        ):
-            seen = None if one.pattern is None else (one.pattern, len(job_id))
-            ids, envelopes = [], []
-            runs.append((*_place_of(envelope), *_around_id(envelope), ids, envelopes))
-        ids.append(job_id)
+        envelope = one.envelope
+        if seen is None or seen is not one.pattern:
+            seen, ids, envelopes = one.pattern, [], []
+            runs.append((*_place_of(envelope), raw_bytes(_new_record(envelope)), ids, envelopes))
+        ids.append(envelope.id)
         envelopes.append(raw_bytes(one.data))
     return runs
 
@@ -184,15 +181,19 @@ def _place_of(envelope: Envelope) -> tuple[Any, ...]:
     )
 
 
-def _around_id(envelope: Envelope) -> tuple[msgspec.Raw, msgspec.Raw]:
-    """The stored fields of a job before its id and behind it, up to the value of ``enqueued_at``:
-    the script adds that, and two fields more. A map of fewer than 16 begins with a byte that has
-    their number."""
-    packed, job_id = encode(_fields_of(envelope)), encode(envelope.id)
-    mark = job_id[: len(job_id) - len(envelope.id.encode())]
-    before = bytes([packed[0] + 3]) + packed[1:FIRST_FIELD] + mark
-    behind = packed[FIRST_FIELD + len(job_id) :] + encode("enqueued_at")
-    return raw_bytes(before), raw_bytes(behind)
+def _new_record(envelope: Envelope) -> bytes:
+    """The fields of a plain job, but for those that the script adds. With the mark of lua/plain.lua
+    where nothing can happen to it but that it is leased and ends."""
+    fields = _fields_of(envelope)
+    packed, skipped = encode(fields), len(encode("id")) + len(encode(fields.id))
+    count = packed[0] - SMALL_MAP - len(("id",)) + ADDED_FIELDS
+    others, queue, mark = packed[1 + skipped :], fields.queue.encode(), b""
+    if fields.expires_at is None and fields.result_ttl > 0 and len(queue) < 1 << 8:
+        named = len(encode("queue")) + len(encode(fields.queue))
+        others = encode("queue") + STRING_8 + bytes([len(queue)]) + queue + others[named:]
+        mark = encode("fresh") + encode((fields.drops_result, float(fields.result_ttl)))
+        count += 1
+    return MAP_16 + count.to_bytes(2, "big") + mark + others
 
 
 def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:

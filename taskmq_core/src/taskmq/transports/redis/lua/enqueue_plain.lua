@@ -4,8 +4,8 @@
 -- where any line has turns, since new jobs have to take them, too.
 --
 -- ARGS.runs: jobs that follow each other and are alike, each run its queue, priority, eta and
--- expires_at (or false); what is before and behind the id in the fields of a job, a map in
--- MessagePack that lacks three of its values at the end; the ids; and the envelopes.
+-- expires_at (or false); their record, a map in MessagePack that lacks its last three fields; the
+-- ids; and the envelopes.
 
 local PREFIX = string.sub(KEYS[1], 1, -5)
 local ARGS = cmsgpack.unpack(ARGV[1])
@@ -23,18 +23,18 @@ end
 local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
 if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
 
--- What every job of a run has behind its id, but for the value of the last field.
-local function rest(behind, visible_at)
-  return behind .. cmsgpack.pack(NOW, 'visible_at', visible_at, 'seq')
+-- What the records of a run have in common: all but the value of the last field.
+local function begun(record, visible_at)
+  return record .. cmsgpack.pack('enqueued_at', NOW, 'visible_at', visible_at, 'seq')
 end
 
 -- Mostly one comes alone, and then gathering would be half of the work.
 if count == 1 then
-  local queue, priority, eta, expires_at, before, behind, ids, envelopes = unpack(runs[1])
+  local queue, priority, eta, expires_at, record, ids, envelopes = unpack(runs[1])
   local id = ids[1]
   seq = seq + 1
   local is_delayed = eta and eta > NOW
-  local job = before .. id .. rest(behind, is_delayed and eta or NOW) .. cmsgpack.pack(seq)
+  local job = begun(record, is_delayed and eta or NOW) .. cmsgpack.pack(seq)
   if call('HSETNX', PREFIX .. 'jobs', id, job) == 0 then
     return cmsgpack.pack({others = {{1, id}}})
   end
@@ -78,13 +78,13 @@ local function lane_of(name, queue)
 end
 
 for _, run in ipairs(runs) do
-  local queue, priority, eta, expires_at, before, behind, ids, data = unpack(run)
+  local queue, priority, eta, expires_at, record, ids, data = unpack(run)
   local is_delayed = eta and eta > NOW
   local lane = lane_of(is_delayed and 'delayed' or 'ready', queue)
   local expiring = expires_at and lane_of('expiring', queue)
   local score = is_delayed and string.format('%.17g', eta) or 0 - priority
   local expiry = expires_at and string.format('%.17g', expires_at)
-  behind = rest(behind, is_delayed and eta or NOW)
+  record = begun(record, is_delayed and eta or NOW)
   for from = 1, #ids, MOST_VALUES do
     local known = send('HMGET', 'jobs', ids, from)
     for offset = 1, #known do
@@ -96,7 +96,7 @@ for _, run in ipairs(runs) do
       else
         planned[id] = true
         seq = seq + 1
-        jobs[size + 1], jobs[size + 2] = id, before .. id .. behind .. cmsgpack.pack(seq)
+        jobs[size + 1], jobs[size + 2] = id, record .. cmsgpack.pack(seq)
         envelopes[size + 1], envelopes[size + 2] = id, data[at]
         order[size + 1], order[size + 2] = seq, id
         size = size + 2

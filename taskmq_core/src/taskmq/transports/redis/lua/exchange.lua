@@ -1,8 +1,9 @@
 -- Settle the finished and reserve the next. See taskmq.transport.Reserver.exchange.
 --
--- The answer: a map in MessagePack, the envelopes of the deliveries, and what dependencies handed
--- to them: the position of the delivery, the dependency, and its result or how it was lost. Or an
--- error alone, as of enqueue.lua, if jobs that a settlement stores are refused.
+-- The answer: a map in MessagePack (with the ids alone of plain jobs; "lines" has the queue and the
+-- priority of so many that follow each other), the envelopes of the deliveries, and what dependencies
+-- handed to them: the position of the delivery, the dependency, and its result or how it was lost. Or
+-- an error alone, as of enqueue.lua, if jobs that a settlement stores are refused.
 
 local function respect_pauses(queues)
   local names = {}
@@ -53,7 +54,8 @@ local names = respect_pauses(wanted.queues)
 answer.dropped = {}
 local is_untidy = Tidy.is_due(names) and Tidy.run(names, answer.dropped)
 if is_loaded(Gates) then Gates.refill() end
-local leased, is_unfinished = Reserve.run(wanted, answer.dropped)
+local leased, is_unfinished
+leased, answer.lines, is_unfinished = Reserve.run(wanted, answer.dropped)
 answer.waiting = Reserve.top()
 answer.due = next_due(names)
 if is_unfinished or is_untidy then answer.due = NOW end
@@ -61,9 +63,12 @@ answer.lease_until = NOW + wanted.lease
 answer.deliveries = {}
 local ids, handed = {}, {}
 for index, job in ipairs(leased) do
-  ids[index] = job.id
-  answer.deliveries[index] = delivery(job)
-  if job.joins then Dependencies.collect(job, index, handed) end
+  if type(job) == 'string' then
+    ids[index], answer.deliveries[index] = job, job
+  else
+    ids[index], answer.deliveries[index] = job.id, delivery(job)
+    if job.joins then Dependencies.collect(job, index, handed) end
+  end
 end
 local envelopes = Store.fields('envelopes', ids)
 commit()

@@ -31,7 +31,7 @@ function Jobs.load(ids)
     local data = found[index]
     if data then
       local job = setmetatable(cmsgpack.unpack(data), DEFAULTS)
-      job.id = id
+      job.id, job.fresh, job.taken = id, nil, nil  -- see plain.lua
       known[id] = job
     end
   end
@@ -41,6 +41,11 @@ end
 function Jobs.get(id)
   if known[id] == nil then Jobs.load({id}) end
   return known[id]
+end
+
+-- Whether a job was looked at by this step.
+function Jobs.is_known(id)
+  return known[id] ~= nil
 end
 
 -- Remember that a job was changed. One that was deleted in this step stays so.

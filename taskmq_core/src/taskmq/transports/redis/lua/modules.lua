@@ -3,7 +3,7 @@
 -- A file's functions are made when one of them is first asked for: making all of them would take
 -- longer than most steps do. LOADERS has what makes them, by the table that they go to.
 local Jobs, Signals, Lanes, Moves, Gates, Passes, Fair = {}, {}, {}, {}, {}, {}, {}
-local Dependencies, Endings, Tidy, Room, Intake, Settle, Reserve = {}, {}, {}, {}, {}, {}, {}
+local Dependencies, Endings, Tidy, Room, Intake, Plain, Settle, Reserve = {}, {}, {}, {}, {}, {}, {}, {}
 local LOADERS = {}
 local LAZY = {__index = function(module, name)
   setmetatable(module, nil)

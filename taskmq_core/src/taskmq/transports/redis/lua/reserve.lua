@@ -5,7 +5,8 @@ local CHUNK = 200  -- how many jobs to look at next when limits have kept some f
 local MOST_HELD = 2000  -- in one exchange; if there are more, it has not finished
 
 local pass, wanted, dropped
-local leased = {}
+local leased = {}  -- jobs, or the id alone of a plain one
+local lines = {}  -- of those: queue, priority, and how many
 local held = 0
 local paused = {}  -- whether a workflow is, by its id
 
@@ -61,23 +62,44 @@ local function serve(jobs)
   end
 end
 
+-- Lease those at the head of a line that need not be looked at; how many.
+local function take_plain(queue, priority, ids, limit)
+  local count = Plain.lease(queue, ids, limit, wanted)
+  if count > 0 then
+    for index = 1, count do leased[#leased + 1] = ids[index] end
+    lines[#lines + 1] = {queue, priority, count}
+  end
+  return count
+end
+
+local function rest(ids, first)
+  if first == 0 then return ids end
+  local behind = {}
+  for index = first + 1, #ids do behind[#behind + 1] = ids[index] end
+  return behind
+end
+
 -- Lease the first jobs of a line that may run, up to "count".
 local function take(queue, priority, count)
   local key, score, size = 'ready:' .. queue.name, 0 - priority, count
-  local taken = {}
-  while count > #taken and not is_unfinished() do
-    local line = Store.ask('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, size)
-    local is_stale
-    for _, job in ipairs(Jobs.all(Lanes.ids(line))) do
-      if #taken == count or is_stale then break end
+  local taken, missing = {}, count
+  while missing > 0 and not is_unfinished() do
+    local ids = Lanes.ids(Store.ask('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, size))
+    local plain, is_stale = take_plain(queue.name, priority, ids, missing), nil
+    missing = missing - plain
+    for _, job in ipairs(Jobs.all(rest(ids, plain))) do
+      if missing == 0 or is_stale then break end
       local is_leased
       is_leased, is_stale = try(job)
-      if is_leased then taken[#taken + 1] = job end
+      if is_leased then
+        taken[#taken + 1] = job
+        missing = missing - 1
+      end
     end
-    if #line < size and not is_stale then break end
-    size = math.max(count - #taken, CHUNK)
+    if #ids < size and not is_stale then break end
+    size = math.max(missing, CHUNK)
   end
-  if queue.quota then queue.quota = queue.quota - #taken end
+  if queue.quota then queue.quota = queue.quota - (count - missing) end
   serve(taken)
 end
 
@@ -191,5 +213,5 @@ function Reserve.run(reservation, gone)
   repeat
     if wanted.jobs then take_named(wanted.jobs) else take_ready() end
   until not pass or not pass:refill() or left() < 1 or is_unfinished()
-  return leased, is_unfinished()
+  return leased, lines, is_unfinished()
 end

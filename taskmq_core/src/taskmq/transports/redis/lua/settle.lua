@@ -2,6 +2,7 @@
 -- delegate the fifth are the jobs that it stores.
 
 local DONE, REPEATED, LEASE_LOST = 0, 1, 2
+local STORES = {ack = true, delegate = true}
 local APPLY = {}
 local accepted = {}  -- by settlement: what it has stored
 
@@ -92,12 +93,18 @@ local function settle(settlement)
   return DONE
 end
 
+local function store_any(settlements)
+  for _, settlement in ipairs(settlements) do
+    if STORES[settlement[1]] and settlement[5] then return true end
+  end
+end
+
 -- What jobs the settlements of current deliveries store; an error if that is refused.
 local function plan(settlements)
   local entries, seen = {}, {}
   for _, settlement in ipairs(settlements) do
     local kind, id, batch = settlement[1], settlement[2], settlement[5]
-    local job, stores = Jobs.get(id), kind == 'ack' or kind == 'delegate'
+    local job, stores = Jobs.get(id), STORES[kind]
     local is_current = job and job.token == settlement[3] and job.state == 'RUNNING'
     if stores and batch and is_current and not seen[id] then
       if kind == 'ack' or not job.cancel_requested then
@@ -115,11 +122,17 @@ end
 -- Apply settlements, in order. Or nil, and an error, if jobs that they store are refused: then
 -- nothing has changed.
 function Settle.all(settlements)
-  local ids, outcomes = {}, {}
-  for index, settlement in ipairs(settlements) do ids[index] = settlement[2] end
+  local outcomes, ids = {}, {}
+  if not store_any(settlements) then Plain.settle(settlements, outcomes) end
+  for index, settlement in ipairs(settlements) do
+    if not outcomes[index] then ids[#ids + 1] = settlement[2] end
+  end
+  if #ids == 0 then return outcomes end
   Jobs.load(ids)
   local wrong = plan(settlements)
   if wrong then return nil, wrong end
-  for index, settlement in ipairs(settlements) do outcomes[index] = settle(settlement) end
+  for index, settlement in ipairs(settlements) do
+    outcomes[index] = outcomes[index] or settle(settlement)
+  end
   return outcomes
 end

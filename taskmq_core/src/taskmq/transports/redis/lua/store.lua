@@ -76,6 +76,14 @@ function Store.fields(key, names)
   return values
 end
 
+-- A command with many values, at once; none without any.
+function Store.send(name, key, values)
+  if pending[key] then flush(key) end
+  for from = 1, #values, MOST_VALUES do
+    call(name, PREFIX .. key, unpack(values, from, math.min(from + MOST_VALUES - 1, #values)))
+  end
+end
+
 function Store.flush_all()
   for key in pairs(pending) do flush(key) end
 end
