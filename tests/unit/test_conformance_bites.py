@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import pytest
@@ -395,6 +395,10 @@ class _Deaf:
         self._inner.clear()
         return self._inner.wait(0.01)
 
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        self._inner.clear()
+        return self._inner.call_back(on_change)
+
 
 class WorkersShareAJob(Altered):
     """What one worker holds is handed to the next as well."""
@@ -449,6 +453,7 @@ BUGS: list[tuple[type[MemoryTransport], str]] = [
     (WritesBlindly, "documents/one_of_many_writers_wins"),
     (UnknownIdsAreInvented, "query/unknown_id_has_no_record"),
     (WakesTooLate, "listen/change_after_the_clear_is_not_missed"),
+    (WakesTooLate, "listen/call_back_comes_once_for_what_would_end_a_wait"),
     (WorkersShareAJob, "reserve/reserved_job_has_one_holder"),
 ]
 

@@ -87,7 +87,7 @@ Details that all stores decide alike:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
@@ -360,6 +360,12 @@ class Listener(Protocol):
 
     def wait(self, timeout: float | None) -> bool:
         """Block until something may have changed (true) or ``timeout`` seconds passed (false)."""
+
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        """Instead of a wait: have ``on_change`` called once, when a wait would end; at once if it
+        would end now. Whoever brings the news calls it, from any thread or signal handler: it must
+        not block, raise, or use the store. False: this listener cannot, at least not now, and has
+        to be waited for."""
 
     def wake(self) -> None:
         """End a wait, now or the next one. Safe from any thread and from a signal handler."""

@@ -252,6 +252,9 @@ class _FaultyListener:
                 return True
         return False
 
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        return False  # what is lost is lost on its way through a wait
+
     def wake(self) -> None:
         self._woken = True
         self._inner.wake()

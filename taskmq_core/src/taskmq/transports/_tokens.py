@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+from collections import deque
+from collections.abc import Callable
 
 __all__ = ["TokenListener"]
 
@@ -17,6 +19,7 @@ class TokenListener:
 
     def __init__(self) -> None:
         self._tokens: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._calls: deque[Callable[[], None]] = deque()  # who takes one out calls it
 
     def clear(self) -> None:
         while not self._tokens.empty():
@@ -28,11 +31,26 @@ class TokenListener:
         self._tokens.put(None)  # it stays signalled until clear()
         return True
 
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        self._calls.append(on_change)
+        if not self._tokens.empty():  # a wake() before the line above has called nobody
+            self._call()
+        return True
+
     def wake(self) -> None:
         # One token is enough. Whoever signals has changed the store before, so if a clear() takes
         # the token that is seen here, the look that follows the clear sees the change.
         if self._tokens.empty():
             self._tokens.put(None)
+        self._call()
+
+    def _call(self) -> None:
+        while self._calls:
+            try:
+                on_change = self._calls.popleft()
+            except IndexError:  # another thread has it
+                return
+            on_change()
 
     def _take(self, timeout: float | None) -> bool:
         try:

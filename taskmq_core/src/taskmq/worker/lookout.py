@@ -1,4 +1,4 @@
-"""Waiting for the store's wake-ups, in a thread of its own."""
+"""Hearing of the store's wake-ups: from whoever brings them, or else in a thread that waits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class Lookout:
     """Calls ``on_change`` once after each `watch`, when the store may have something new.
 
     A `Listener` wants clear, look, wait, in this order, from one thread at a time. The look is the
-    loop's, the wait is this thread's: `watch` hands the listener over, the end of the wait hands it
-    back. While the thread waits, the loop looks without clearing, which can only make the thread
-    wake for nothing.
+    loop's. Where the listener calls back, the store's own thread is the one that tells the loop:
+    each thread in between would cost a lone job as much as its execution. Else the wait is this
+    thread's: `watch` hands the listener over, the end of the wait hands it back. Meanwhile the loop
+    looks without clearing, which can only make it look for nothing.
     """
 
     def __init__(
@@ -59,8 +60,16 @@ class Lookout:
 
     def watch(self) -> None:
         """Wait for a change since the last `prepare`. No effect while it waits already."""
-        if not self._waiting:
-            self._waiting = True
+        if self._waiting:
+            return
+        self._waiting = True
+        listener = self._listener
+        calls_back = (
+            listener is not None
+            and self._listened is self._queues
+            and listener.call_back(self._tell)
+        )
+        if not calls_back:
             self._orders.put(None)
 
     def stop(self) -> None:
@@ -84,10 +93,13 @@ class Lookout:
                 self._wait(self._listener)
             if self._listened is not self._queues:
                 self._listen_anew()  # and look at once: nobody listened meanwhile
-            self._waiting = False
             if self._stop.is_set():
                 return
-            self._on_change()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._waiting = False
+        self._on_change()
 
     def _listen_anew(self) -> None:
         queues = self._queues

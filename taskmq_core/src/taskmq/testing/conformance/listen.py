@@ -49,6 +49,34 @@ def change_after_the_clear_is_not_missed(subject: Subject) -> None:
 
 
 @case()
+def call_back_comes_once_for_what_would_end_a_wait(subject: Subject) -> None:
+    """A listener that calls back does so once, for a change after the clear: at once if that came
+    before it was asked to, else when it comes. One that cannot says so."""
+    listener, other = subject.transport.listen(["q"]), subject.open()
+    called = threading.Semaphore(0)
+
+    def calls_back() -> bool:
+        return listener.call_back(called.release)
+
+    listener.clear()
+    other.enqueue([subject.job()])
+    holds(listener.wait(PATIENCE), "the change is known here")
+    if calls_back():
+        holds(called.acquire(timeout=PATIENCE), "a change before is told at once")
+        listener.clear()
+        holds(calls_back(), "it calls back again")
+        equal(called.acquire(timeout=SHORT), False, "called without news")
+        other.enqueue([subject.job()])
+        holds(called.acquire(timeout=PATIENCE), "a change is told when it comes")
+        other.enqueue([subject.job()])
+        holds(listener.wait(PATIENCE), "the wait is not disturbed")
+        equal(called.acquire(timeout=SHORT), False, "called for what nobody asked to hear")
+        listener.wake()
+        holds(calls_back() and called.acquire(timeout=PATIENCE), "what was signalled stays so")
+    listener.close()
+
+
+@case()
 def enqueue_elsewhere_wakes_a_waiting_thread(subject: Subject) -> None:
     """A thread that waits is woken by an enqueue on another handle."""
     listener, other = subject.transport.listen(["q"]), subject.open()
@@ -189,23 +217,41 @@ def closing_one_listener_leaves_the_others(subject: Subject) -> None:
 def no_wake_up_is_lost(subject: Subject) -> None:
     """In a thousand rounds of clear, look and wait against enqueues on another handle, no wait
     sleeps through a job."""
-    listener, other = subject.transport.listen(["q"]), subject.open()
-    taken = threading.Semaphore(0)
+    listener = subject.transport.listen(["q"])
+    _meet(subject, listener, ROUNDS, lambda: listener.wait(PATIENCE))
+
+
+@case("wakeups")
+def no_call_back_is_lost(subject: Subject) -> None:
+    """The same where nobody waits, but is called back, if the listener does that."""
+    listener = subject.transport.listen(["q"])
+    news = threading.Semaphore(0)
+
+    def hears() -> bool:
+        if listener.call_back(news.release):
+            return news.acquire(timeout=PATIENCE)
+        return listener.wait(PATIENCE)
+
+    _meet(subject, listener, ROUNDS // 2, hears)
+
+
+def _meet(subject: Subject, listener: Listener, rounds: int, hears: Callable[[], bool]) -> None:
+    other, taken = subject.open(), threading.Semaphore(0)
 
     def produce() -> None:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             for _ in range(number % 7 * 200):
                 pass  # meet the consumer at another point in every round
             other.enqueue([subject.job()])
             holds(taken.acquire(timeout=PATIENCE), "the consumer is alive")
 
     def consume() -> None:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             while True:
                 listener.clear()
                 if held := subject.reserve():
                     break
-                holds(listener.wait(PATIENCE), f"round {number} is woken by its job")
+                holds(hears(), f"round {number} is woken by its job")
             subject.done(Ack(held[0]))
             taken.release()
 

@@ -46,6 +46,9 @@ class AmqpListener:
             self._news.put(None)  # it stays signalled until clear()
         return True
 
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        return False  # the wait is for two things, one after the other
+
     def wake(self) -> None:
         """Also called when a message has come."""
         if self._news.empty():

@@ -14,7 +14,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import psycopg
@@ -72,6 +72,10 @@ class PostgresListener(TokenListener):
                 return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
+
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        # Should the connection be lost after the look here, the hub wakes everybody.
+        return self._hub.is_listening and super().call_back(on_change)
 
     def close(self) -> None:
         self._hub.leave(self)

@@ -16,6 +16,7 @@ import select
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from taskmq.errors import TransportError
 
@@ -150,6 +151,9 @@ class SqliteListener:
             return self._wait(deadline)
         finally:
             self.waiting = False
+
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        return False  # nobody watches but who waits
 
     def wake(self) -> None:
         self._woken = True
