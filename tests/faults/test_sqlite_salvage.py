@@ -22,21 +22,23 @@ from taskmq.transports.sqlite import from_url
 from taskmq.transports.sqlite.salvage import main, salvage
 
 WANTED = Reservation(queues={"q": 1}, worker="w", lease=60.0, limit=50)
-PAGE = 4096
+PAGE = 2048
+LARGE = 3_000
 
 
-def job(**fields: Any) -> Sealed:
+def job(size: int = 300, **fields: Any) -> Sealed:
     values = {"id": new_id(), "task": "demo.task", "queue": "q", **fields}
-    return seal(Envelope(v=1, headers={"x": "x" * 300}, **values), 1 << 20)
+    return seal(Envelope(v=1, headers={"x": "x" * size}, **values), 1 << 20)
 
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A closed store: 50 successes with results, 350 jobs that wait."""
+    """A closed store: 50 successes with results, 350 jobs that wait. The envelopes of a hundred are
+    apart from the rows of their jobs."""
     path = tmp_path / "jobs.db"
     store = from_url(f"sqlite:///{path}", clock=SystemClock())
-    for _ in range(8):
-        store.enqueue([job() for _ in range(50)])
+    for size in (300, LARGE, LARGE, 300, 300, 300, 300, 300):
+        store.enqueue([job(size) for _ in range(50)])
     held = store.reserve(WANTED)
     store.settle([Ack(delivery, Payload("json", b'"r"')) for delivery in held])
     store.close()
@@ -102,7 +104,7 @@ def test_halves_of_jobs_become_dead_letters(filled: Path, tmp_path: Path) -> Non
 
     store = from_url(f"sqlite:///{filled}", clock=SystemClock())
     parent = new_id()
-    store.enqueue([job(id=parent), job(after=(Dependency(parent),))])
+    store.enqueue([job(LARGE, id=parent), job(after=(Dependency(parent),))])
     store.close()
     with sqlite3.connect(filled) as database:
         database.execute("DROP TRIGGER jobs_delete")

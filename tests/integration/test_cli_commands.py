@@ -316,7 +316,7 @@ def test_inspect_a_job_whose_bytes_are_damaged(run: Run) -> None:
     job_id = submitted(run, "tasks.add", "--args", "[1]")
     the_app().close()
     with sqlite3.connect("jobs.db") as connection:
-        connection.execute("UPDATE envelopes SET data = ?", (b"garbage",))
+        connection.execute("UPDATE jobs SET envelope = ?", (b"garbage",))
     connection.close()
     work()
     out = run("dlq", "show", job_id).out

@@ -12,12 +12,14 @@ import pytest
 from taskmq.codec import Payload
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.ids import new_id
+from taskmq.records import Failure
 from taskmq.states import JobState
 from taskmq.testing import FakeClock
-from taskmq.transport import Ack, Exchange, Reservation, Settlement
-from taskmq.transports.sqlite import database, from_url, reserve
+from taskmq.transport import Ack, Exchange, Release, Reservation, RetryLater, Settlement
+from taskmq.transports.sqlite import database, from_url, reserve, rows
 
 NULL = Payload("json", b"null")
+FAILURE = Failure(type="ValueError", message="no")
 
 
 def job(**fields: Any) -> Sealed:
@@ -149,6 +151,25 @@ def test_success_leaves_a_small_row_and_no_envelope(store: Store) -> None:
     assert record.result == Payload("json", b'"r"')
     counts = store.transport._database.read(_counts)
     assert counts == {"jobs": 50, "envelopes": 0, "results": 50}
+
+
+def test_envelopes_may_be_replaced_by_smaller_and_by_larger_ones(store: Store) -> None:
+    """Small ones are in the rows of their jobs, large ones apart."""
+    small, large = "s", "l" * 2 * rows.MOST_IN_ROW
+    texts = [small, large, small, large]
+    first, *others = (job(id="a", args=_raw(text)) for text in texts)
+    store.transport.enqueue([first, job(id="b", args=_raw(large))])
+    for sealed, apart in zip(others, (2, 1, 2), strict=True):
+        delivery, other = store.exchange().deliveries
+        store.transport.settle([Release(other), RetryLater(delivery, 0.0, FAILURE, sealed)])
+        (record,) = store.transport.get(["a"])
+        assert record is not None
+        assert record.envelope == sealed.data
+        assert store.transport._database.read(_counts)["envelopes"] == apart
+    held = store.exchange().deliveries
+    assert held[0].envelope == others[-1].data
+    store.transport.settle([Ack(delivery) for delivery in held])
+    assert store.transport._database.read(_counts)["envelopes"] == 0
 
 
 def test_large_and_binary_values_survive(store: Store) -> None:

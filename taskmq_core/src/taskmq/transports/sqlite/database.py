@@ -30,11 +30,12 @@ R = TypeVar("R")
 Work = Callable[Concatenate[sqlite3.Connection, P], R]
 
 CACHED_STATEMENTS = 256
+SYNC_BYTES = 8 << 20
+"""How much is written to the log between two syncs of the file."""
 LOG_LIMIT_BYTES = 32 << 20
 SETTINGS = (
     "PRAGMA cache_size = -8000",  # KiB
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA wal_autocheckpoint = 2000",  # pages: 8 MB between two syncs of the file
     f"PRAGMA journal_size_limit = {LOG_LIMIT_BYTES}",  # it is cut to that when it begins anew
 )
 FIRST_PAUSE, LONGEST_PAUSE = 0.000_1, 0.001
@@ -206,6 +207,8 @@ class _Slot:
                 connection.execute(setting)
             for setting in self._settings:
                 connection.execute(setting)
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {SYNC_BYTES // page_size}")
             self._file = _identity(options.path)
         except BaseException:
             connection.close()

@@ -13,7 +13,17 @@ from taskmq.transport import LeaseStatus
 
 from . import dependencies, fair
 from .gates import Departure, limits_text, refill
-from .rows import DEAD, FINISHED, RUNNING, WAITING, Row, json_of, json_of_numbers, save
+from .rows import (
+    DEAD,
+    FINISHED,
+    RUNNING,
+    WAITING,
+    Row,
+    json_of,
+    json_of_numbers,
+    replace_envelope,
+    save,
+)
 from .statements import DEPENDENCIES, SETTLE, UPKEEP
 
 __all__ = [
@@ -89,7 +99,7 @@ def replace(connection: sqlite3.Connection, row: Row, sealed: Sealed) -> None:
     row.max_deliveries = envelope.max_deliveries
     row.keep_result, row.result_ttl = envelope.store_result, envelope.result_ttl
     row.limits = limits_text(envelope.limits)
-    connection.execute(SETTLE["replace_envelope"], (sealed.data, row.seq))
+    replace_envelope(connection, row.seq, sealed.data)
 
 
 def departures_of(rows: Iterable[Row]) -> list[Departure]:

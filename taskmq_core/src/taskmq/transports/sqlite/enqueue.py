@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,17 @@ from taskmq.transports._capacity import make_room
 from . import fair, gates
 from .links import Node, Stored, insert_links, link, look_up
 from .room import SqliteRoom
-from .rows import DELAYED, FINISHED, READY, WAITING, insert_many, insert_pairs, json_of
+from .rows import (
+    DELAYED,
+    FINISHED,
+    MOST_IN_ROW,
+    READY,
+    WAITING,
+    in_row,
+    insert_alike,
+    insert_many,
+    json_of,
+)
 from .statements import ENQUEUE as SQL
 
 __all__ = ["enqueue", "row_of"]
@@ -51,9 +61,10 @@ def _is_plain(sealed: Sealed) -> bool:
 def _enqueue_one(connection: sqlite3.Connection, sealed: Sealed, now: float) -> Enqueued:
     """The same for a single job: a tenth less work, in what programs call most."""
     rest = _rest_of(sealed.envelope, token=_first_token(now), now=now, node=None)
-    cursor = connection.execute(SQL["insert_jobs"], (None, sealed.envelope.id, *rest))
+    data = in_row(sealed.data)
+    cursor = connection.execute(SQL["insert_jobs"], (None, sealed.envelope.id, data, *rest))
     created = cursor.rowcount == 1
-    if created:
+    if created and data is None:
         connection.execute(SQL["insert_envelopes"], (cursor.lastrowid, sealed.data))
     return Enqueued(sealed.envelope.id, created)
 
@@ -69,38 +80,50 @@ def _insert(
     token = _first_token(now)
     groups = _alike(batch, nodes, token=token, now=now)
     start, inserted = last + 1, 0
-    for rest, ids in groups:
-        seqs = range(start, start + len(ids))
-        inserted += insert_pairs(connection, SQL["insert_alike"], seqs, ids, rest)
-        start += len(ids)
-    places: Sequence[int] = range(last + 1, start)
-    data = [sealed.data for sealed in batch]
-    if inserted == len(places):
-        insert_pairs(connection, SQL["insert_envelopes"], places, data)
-        return list(places)
-    added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
-    new = [each for each in zip(places, data, strict=True) if each[0] in added]
-    insert_many(connection, SQL["insert_envelopes"], new)
-    return [seq if seq in added else None for seq in places]
+    for group in groups:
+        seqs = range(start, start + len(group.ids))
+        values = (seqs, group.ids, group.envelopes)
+        inserted += insert_alike(connection, SQL["insert_alike"], values, group.rest)
+        start = seqs.stop
+    places: list[int | None] = list(range(last + 1, start))
+    if inserted < len(places):
+        added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
+        places = [seq if seq in added else None for seq in places]
+    if any(None in group.envelopes for group in groups):
+        apart = [
+            (seq, sealed.data)
+            for seq, sealed in zip(places, batch, strict=True)
+            if seq is not None and in_row(sealed.data) is None
+        ]
+        insert_many(connection, SQL["insert_envelopes"], apart)
+    return places
+
+
+class _Group(NamedTuple):
+    """Rows that follow each other and differ in nothing but place, id and envelope."""
+
+    rest: tuple[Any, ...]
+    ids: list[str]
+    envelopes: list[bytes | None]
 
 
 def _alike(
     batch: Iterable[Sealed], nodes: Mapping[str, Node], *, token: int, now: float
-) -> list[tuple[tuple[Any, ...], list[str]]]:
-    """What rows have besides place and id, and the ids of those that follow each other with it."""
-    groups: list[tuple[tuple[Any, ...], list[str]]] = []
+) -> list[_Group]:
+    groups: list[_Group] = []
     seen: Envelope | None = None
-    ids: list[str] = []
     for sealed in batch:
         envelope, pattern = sealed.envelope, sealed.pattern
         if pattern is None or pattern is not seen or envelope.after:
             node = nodes.get(envelope.id)
             rest = _rest_of(envelope, token=token, now=now, node=node)
-            if not groups or groups[-1][0] != rest:
-                ids = []
-                groups.append((rest, ids))
+            if not groups or groups[-1].rest != rest:
+                groups.append(_Group(rest, [], []))
+                _, ids, envelopes = groups[-1]
             seen = pattern if node is None else None
         ids.append(envelope.id)
+        data = sealed.data
+        envelopes.append(data if len(data) <= MOST_IN_ROW else None)
     return groups
 
 
@@ -111,8 +134,8 @@ def _first_token(now: float) -> int:
 
 
 def row_of(envelope: Envelope, seq: int, *, token: int, now: float) -> tuple[Any, ...]:
-    """The values of statement ``insert_jobs``."""
-    return (seq, envelope.id, *_rest_of(envelope, token=token, now=now, node=None))
+    """The values of statement ``insert_jobs``, for a job whose envelope is stored apart."""
+    return (seq, envelope.id, None, *_rest_of(envelope, token=token, now=now, node=None))
 
 
 def _rest_of(envelope: Envelope, *, token: int, now: float, node: Node | None) -> tuple[Any, ...]:

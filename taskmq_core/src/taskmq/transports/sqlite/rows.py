@@ -13,6 +13,7 @@ import msgspec
 from taskmq.records import Failure, HistoryEntry
 from taskmq.states import TERMINAL, Event, JobState, next_state
 
+from .statements import ENQUEUE
 from .statements import SETTLE as SQL
 
 __all__ = [
@@ -20,25 +21,31 @@ __all__ = [
     "DELAYED",
     "FINISHED",
     "HELD",
+    "MOST_IN_ROW",
     "READY",
     "RUNNING",
     "WAITING",
     "Row",
+    "in_row",
+    "insert_alike",
     "insert_many",
-    "insert_pairs",
     "json_of",
     "json_of_numbers",
     "load",
+    "replace_envelope",
     "save",
 ]
 
 HELD, WAITING, DEAD, READY, DELAYED, RUNNING, FINISHED = range(-1, 6)
 """Column ``phase``; ``sql/0001_initial.sql`` says what each means."""
 
+MOST_IN_ROW = 1_000
+"""Bytes of an envelope that is kept in its job's row. That saves a page of the commit, but each
+change of the row writes it anew."""
 MAX_HISTORY = 20
 MAX_DETAIL = 500
 ROWS_AT_ONCE = 50
-PAIRS_AT_ONCE = (250, 50, 10, 1)
+ALIKE_AT_ONCE = (250, 50, 10, 1)
 """Each is a statement that SQLite keeps, so there are few."""
 
 VALUES = re.compile(r"VALUES (\([?, ]+\))")
@@ -133,6 +140,19 @@ def save(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
     connection.executemany(SQL["save"], [msgspec.structs.asdict(row) for row in rows])
 
 
+def in_row(envelope: bytes) -> bytes | None:
+    """What of an envelope is kept in its job's row: all, or ``None`` if it is stored apart."""
+    return envelope if len(envelope) <= MOST_IN_ROW else None
+
+
+def replace_envelope(connection: sqlite3.Connection, seq: int, envelope: bytes) -> None:
+    """Another envelope for a job, by its place in the store."""
+    connection.execute(SQL["replace_envelope"], (in_row(envelope), seq))
+    connection.execute(SQL["drop_envelopes"], (json_of_numbers([seq]),))
+    if in_row(envelope) is None:
+        connection.execute(ENQUEUE["insert_envelopes"], (seq, envelope))
+
+
 def insert_many(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
     """Insert rows, in order; how many were. ``sql`` has the values of one.
 
@@ -150,34 +170,37 @@ def insert_many(connection: sqlite3.Connection, sql: str, rows: Sequence[tuple[A
     return inserted
 
 
-def insert_pairs(
+def insert_alike(
     connection: sqlite3.Connection,
     sql: str,
-    first: Sequence[int],
-    second: Sequence[str | bytes],
-    shared: tuple[Any, ...] = (),
+    own: Sequence[Sequence[Any]],
+    shared: tuple[Any, ...],
 ) -> int:
-    """Insert rows of which each has two values of its own, in order; how many were.
+    """Insert rows that share most of their values, in order; how many were.
 
-    ``sql`` binds what is ``shared``, and then ends with the two values of one row.
+    ``own`` are columns of values of which each row has its own. ``sql`` binds those of one row, and
+    then what is ``shared``.
     """
-    values: list[Any] = [None] * (2 * len(first))
-    values[::2], values[1::2] = first, second
+    width = len(own)
+    values: list[Any] = [None] * (width * len(own[0]))
+    for place, column in enumerate(own):
+        values[place::width] = column
     inserted = start = 0
-    for size in PAIRS_AT_ONCE:
+    for size in ALIKE_AT_ONCE:
         several = _for_several(sql, size)
-        while len(values) - start >= 2 * size:
-            chunk = values[start : start + 2 * size]
-            inserted += connection.execute(several, (*shared, *chunk)).rowcount
-            start += 2 * size
+        while len(values) - start >= width * size:
+            chunk = values[start : start + width * size]
+            inserted += connection.execute(several, (*chunk, *shared)).rowcount
+            start += width * size
     return inserted
 
 
 @functools.cache
 def _for_several(sql: str, count: int) -> str:
-    *_, last = VALUES.finditer(sql)
-    before, behind = sql[: last.start(1)], sql[last.end(1) :]
-    return before + ", ".join([last[1]] * count) + behind
+    first = VALUES.search(sql)
+    assert first is not None  # noqa: S101  # for mypy; the statements are ours
+    before, behind = sql[: first.start(1)], sql[first.end(1) :]
+    return before + ", ".join([first[1]] * count) + behind
 
 
 def json_of(names: Iterable[str]) -> str:

@@ -111,6 +111,7 @@ def _salvage(
         )
         insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  # our own names
         counts[table] = sum(connection.execute(insert, row).rowcount for row in read)
+    (envelopes,) = connection.execute(SQL["envelopes"]).fetchone()
     _adopt_orphans(connection, now)
     for statement in ("discard_orphans", "discard_results", "discard_edges"):
         connection.execute(SQL[statement])
@@ -119,6 +120,7 @@ def _salvage(
     connection.execute(SQL["fill_empty"])
     connection.execute(SQL["count_pending"])
     connection.execute(SQL["let_go"])
+    counts["envelopes"] = envelopes
     counts["salvaged"] = connection.execute(SQL["given_up"]).fetchone()[0]
     return counts
 

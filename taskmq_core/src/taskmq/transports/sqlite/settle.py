@@ -74,7 +74,8 @@ def _settle_together(
     found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
     outcomes: list[Settled] = []
     acked: list[Acked] = []
-    limited: list[tuple[int, Departure]] = []  # of those
+    apart: list[int] = []  # of those, whose envelope is not in its row
+    limited: list[tuple[int, Departure]] = []  # likewise
     others: list[tuple[int, Settlement]] = []
     earlier: dict[str, str] = {}  # how jobs of this batch were settled a moment ago
     for settlement in settlements:
@@ -83,7 +84,7 @@ def _settle_together(
         if row is None or row[3] != settlement.delivery.token:
             outcomes.append(Settled.LEASE_LOST)
             continue
-        seq, _, phase, _, settled_as, keep_result, result_ttl, parents, limits = row
+        seq, _, phase, _, settled_as, keep_result, result_ttl, parents, limits, is_apart = row
         if phase != RUNNING or job_id in earlier:
             same = earlier.get(job_id, settled_as) == kind
             outcomes.append(Settled.REPEATED if same else Settled.LEASE_LOST)
@@ -91,6 +92,8 @@ def _settle_together(
         outcomes.append(Settled.DONE)
         if isinstance(settlement, Ack):
             acked.append((settlement, seq, keep_result, result_ttl, parents))
+            if is_apart:
+                apart.append(seq)
             if limits is not None:
                 delivery = settlement.delivery
                 limited.append((seq, Departure(limits, delivery.queue, delivery.priority)))
@@ -101,6 +104,8 @@ def _settle_together(
     if acked:
         if limited:
             connection.executemany(GATES["pass"], [(None, seq) for seq, _ in limited])
+        if apart:
+            connection.execute(SQL["drop_envelopes"], (json_of_numbers(apart),))
         readied += _succeed(connection, acked, now)
     departures = [departure for _, departure in limited]
     if others:
@@ -116,7 +121,6 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
     readied: list[Readied] = []
     seqs = json_of_numbers([seq for _, seq, _, _, _ in acked])
     connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
-    connection.execute(SQL["drop_envelopes"], (seqs,))
     insert_many(
         connection,
         SQL["insert_results"],

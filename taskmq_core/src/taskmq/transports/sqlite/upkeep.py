@@ -30,7 +30,7 @@ __all__ = [
     "unpark",
 ]
 
-SHRINK_PAGES = 500
+SHRINK_PAGES = 1000
 """How much a maintenance gives back to the file system: 2 MB."""
 
 

@@ -52,6 +52,7 @@ CREATE TABLE jobs (
     revoked_at REAL,
     failure TEXT,  -- JSON of records.Failure
     history TEXT,  -- JSON list of records.HistoryEntry
+    envelope BLOB,  -- until it has succeeded; a large one is in `envelopes`
     -- The likeliest first: SQLite stops at the first that holds.
     CHECK (
         (phase = 2 AND (state = 'QUEUED' OR state = 'RETRYING'))
@@ -79,8 +80,8 @@ CREATE INDEX jobs_workflow ON jobs (workflow, seq) WHERE workflow IS NOT NULL;
 CREATE INDEX jobs_revoked ON jobs (revoked_at) WHERE revoked_at IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL;
 
--- Apart from the jobs, whose rows are rewritten with every change: an envelope is written once, and
--- deleted when its job has succeeded.
+-- Large envelopes, apart from the jobs, whose rows are rewritten with every change: one is written
+-- once, and deleted when its job has succeeded. A small one costs less in its job's row.
 CREATE TABLE envelopes (
     seq INTEGER PRIMARY KEY,
     data BLOB NOT NULL

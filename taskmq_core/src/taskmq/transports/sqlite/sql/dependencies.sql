@@ -103,7 +103,8 @@ JOIN nodes ON nodes.seq = jobs.seq AND nodes.delegated_to IS NOT NULL;
 -- name: forward
 -- WAITING to SUCCEEDED, for many at once.
 UPDATE jobs SET
-    phase = 5, state = 'SUCCEEDED', finished_at = :now, due_at = :now + result_ttl, failure = NULL
+    phase = 5, state = 'SUCCEEDED', finished_at = :now, due_at = :now + result_ttl, failure = NULL,
+    envelope = NULL
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: restore

@@ -5,29 +5,29 @@ SELECT coalesce(max(seq), 0) FROM jobs;
 -- name: insert_jobs
 -- A new job. An id that is stored already is left as it is.
 INSERT INTO jobs (
-    seq, id, phase, state, queue, priority, token, dependencies, pending, visible_at, due_at,
-    expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
+    seq, id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
+    due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
     finished_at, key, workflow
 )
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_alike
--- New jobs that differ in nothing but place and id, in the order of their rows: the other values are
--- bound once for all of them. The last VALUES are repeated for several rows.
+-- New jobs that differ in nothing but place, id and envelope, in the order of their rows: the other
+-- values are bound once for all of them. The first VALUES are repeated for several rows.
 INSERT INTO jobs (
-    seq, id, phase, state, queue, priority, token, dependencies, pending, visible_at, due_at,
-    expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
+    seq, id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
+    due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
     finished_at, key, workflow
 )
-SELECT new.column1, new.column2, shared.*
-FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS shared
-CROSS JOIN (VALUES (?, ?)) AS new
+SELECT new.*, shared.*
+FROM (VALUES (?, ?, ?)) AS new
+CROSS JOIN (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS shared
 WHERE true
 ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_envelopes
--- The envelopes of new jobs. The VALUES are repeated, as those of insert_alike.
+-- Large envelopes.
 INSERT INTO envelopes (seq, data) VALUES (?, ?);
 
 -- name: added

@@ -2,7 +2,8 @@
 -- All that readers see of a job, in the order of query._record.
 SELECT
     jobs.id, jobs.task, jobs.queue, jobs.state, jobs.priority, jobs.attempt, jobs.deliveries,
-    jobs.reclaims, jobs.max_deliveries, jobs.enqueued_at, jobs.visible_at, envelopes.data,
+    jobs.reclaims, jobs.max_deliveries, jobs.enqueued_at, jobs.visible_at,
+    coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
     jobs.expires_at, jobs.started_at, jobs.finished_at, jobs.phase, jobs.due_at, jobs.worker,
     results.codec, results.data, jobs.failure, jobs.dead_reason, jobs.parked_reason,
     jobs.parked_at, jobs.cancel_requested, jobs.pending, jobs.workflow, jobs.history, jobs.limits,
@@ -13,7 +14,6 @@ SELECT
     jobs.revoked_by, jobs.revoked_at,
     (SELECT delegated_to FROM nodes WHERE nodes.seq = jobs.seq)
 FROM jobs
-LEFT JOIN envelopes ON envelopes.seq = jobs.seq
 LEFT JOIN results ON results.seq = jobs.seq;
 
 -- name: by_id

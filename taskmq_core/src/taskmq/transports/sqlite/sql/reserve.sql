@@ -31,9 +31,10 @@ SELECT count(*) FROM (
 -- The most urgent ready jobs of a queue that have not expired, in the order of the store.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.yields, jobs.dependencies, jobs.parked_at,
+    coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
     jobs.rank > 0 OR jobs.limits IS NOT NULL
-FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
+FROM jobs
 WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.priority DESC, jobs.rank, jobs.seq
 LIMIT ?;
@@ -42,9 +43,10 @@ LIMIT ?;
 -- The same, of one priority only.
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.yields, jobs.dependencies, jobs.parked_at,
+    coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
     jobs.rank > 0 OR jobs.limits IS NOT NULL
-FROM jobs JOIN envelopes ON envelopes.seq = jobs.seq
+FROM jobs
 WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.rank, jobs.seq
@@ -55,11 +57,11 @@ LIMIT ?;
 -- signs keep SQLite from going through all that are ready.)
 SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
-    jobs.yields, jobs.dependencies, jobs.parked_at, envelopes.data,
+    jobs.yields, jobs.dependencies, jobs.parked_at,
+    coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
     jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.queue
 FROM json_each(:jobs) AS named
 CROSS JOIN jobs ON jobs.id = named.value
-JOIN envelopes ON envelopes.seq = jobs.seq
 WHERE +jobs.phase = 2 AND (jobs.expires_at IS NULL OR jobs.expires_at > :now)
 AND +jobs.queue IN (SELECT value FROM json_each(:queues));
 

@@ -25,12 +25,12 @@ DELETE FROM edges WHERE child NOT IN (SELECT seq FROM jobs);
 UPDATE jobs SET
     phase = 1, state = 'FAILED', due_at = NULL, finished_at = ?, dead_reason = 'salvaged',
     parked_reason = NULL, parked_at = NULL, park_until = NULL
-WHERE phase IN (-1, 0, 2, 3, 4) AND seq NOT IN (SELECT seq FROM envelopes);
+WHERE phase IN (-1, 0, 2, 3, 4) AND envelope IS NULL AND seq NOT IN (SELECT seq FROM envelopes);
 
 -- name: fill_empty
 -- A dead letter has an envelope, if only an empty one.
-INSERT INTO envelopes (seq, data)
-SELECT seq, x'' FROM jobs WHERE phase = 1 AND seq NOT IN (SELECT seq FROM envelopes);
+UPDATE jobs SET envelope = x''
+WHERE phase = 1 AND envelope IS NULL AND seq NOT IN (SELECT seq FROM envelopes);
 
 -- name: give_up_unlinked
 -- Jobs would wait for ever if what they wait for is lost, or too short if they no longer know it.
@@ -55,6 +55,11 @@ WHERE dependencies > 0;
 -- Who was held stands in line again, until a limit holds it.
 UPDATE jobs SET phase = CASE WHEN phase = -1 THEN 2 ELSE phase END, gate = NULL
 WHERE gate IS NOT NULL AND phase IN (-1, 2, 3);
+
+-- name: envelopes
+-- How many there are, in the rows of jobs and apart.
+SELECT
+    (SELECT count(*) FROM jobs WHERE envelope IS NOT NULL) + (SELECT count(*) FROM envelopes);
 
 -- name: given_up
 -- The dead letters that this made.

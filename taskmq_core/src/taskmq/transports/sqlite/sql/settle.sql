@@ -1,6 +1,8 @@
 -- name: examine
 -- What decides whether a settlement counts, and what an acknowledgement needs to know.
-SELECT seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies, limits
+SELECT
+    seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies, limits,
+    envelope IS NULL
 FROM jobs WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: load
@@ -30,11 +32,11 @@ WHERE seq = :seq;
 -- RUNNING to SUCCEEDED, for many at once.
 UPDATE jobs SET
     phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = :now, due_at = :now + result_ttl,
-    failure = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
+    failure = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL, envelope = NULL
 WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: drop_envelopes
--- The envelopes of jobs that will not run again.
+-- The large envelopes of jobs that will not run again.
 DELETE FROM envelopes WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: insert_results
@@ -42,8 +44,8 @@ DELETE FROM envelopes WHERE seq IN (SELECT value FROM json_each(?));
 INSERT INTO results (seq, codec, data) VALUES (?, ?, ?);
 
 -- name: replace_envelope
--- Another envelope for a job.
-UPDATE envelopes SET data = ? WHERE seq = ?;
+-- Another envelope for a job; NULL: a large one.
+UPDATE jobs SET envelope = ? WHERE seq = ?;
 
 -- name: expire
 -- EXPIRED, for many at once.
