@@ -172,6 +172,8 @@ class CeleryEngine(taskmq.App):
     def __init__(self, app: Any, config: taskmq.Config, transport: taskmq.Transport | None) -> None:
         super().__init__(config, transport=transport)
         self._celery_app = app
+        self.drafts: dict[str, Any] = {}
+        """Of calls, by the name of their task: see `celery.app.drafts`."""
         accept = tuple(app.conf.accept_content or ())
         others = [KombuCodec(each, accept) for each in _serializers(app, accept)]
         made: list[JsonCodec | KombuCodec] = [JsonCodec(), *others]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 from kombu.utils.json import dumps, loads
 
 import taskmq
@@ -24,6 +25,7 @@ from .codec import codec_name
 __all__ = [
     "Message",
     "call_of",
+    "renamed",
     "request_dict",
     "requeued_envelope",
     "retry_envelope",
@@ -420,6 +422,13 @@ def waits_longer(ctx: TaskContext) -> float | None:
     if "expires" in relative and now >= started + relative["expires"]:
         return None
     return max(0.0, float(started + relative.get("countdown", 0.0) - now))
+
+
+def renamed(call: taskmq.Call[Any], job_id: str) -> taskmq.Call[Any]:
+    """The same call as another job: it keeps its id as a header."""
+    options, own = call.with_, call.id or call.with_.id
+    options = replace(options, id=job_id, headers={ID: own, **(options.headers or {})})
+    return msgspec.structs.replace(call, id=job_id, with_=options)
 
 
 def with_id(message: Message, job_id: str) -> Message:

@@ -6,9 +6,11 @@ have ids, so that one whose answer got lost is not stored twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from kombu.utils.functional import retry_over_time
 from kombu.utils.uuid import uuid
 
@@ -18,9 +20,9 @@ from taskmq.states import TERMINAL
 
 from .engine import engine_for, job_named, translated
 from .graph import Graph, ttl_of
-from .message import KEY, Message, call_of, with_id
+from .message import Message, call_of, renamed
 
-__all__ = ["Policy", "submit"]
+__all__ = ["Policy", "like", "model_for", "submit", "submit_call"]
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ def submit(app: Any, graph: Graph, *, unfinished: bool = False, policy: Policy =
     with translated():
         engine = engine_for(app)
         if len(graph.nodes) == 1 and not unfinished:
-            _submit_one(app, engine, graph.nodes[0].message, policy)
+            submit_call(engine, call_for(app, engine, graph.nodes[0].message), policy)
             return
         calls = graph.calls(app, engine, unfinished=unfinished)
         if calls:
@@ -55,33 +57,53 @@ def submit(app: Any, graph: Graph, *, unfinished: bool = False, policy: Policy =
                 _again(lambda: engine.submit_many(calls), error, policy)
 
 
-def _submit_one(app: Any, engine: taskmq.App, message: Message, policy: Policy) -> None:
+def call_for(app: Any, engine: taskmq.App, message: Message) -> taskmq.Call[Any]:
+    """The job for a message that nothing else belongs to."""
     job = job_named(app, engine, message.task)
-    call = call_of(job, message, result_ttl=ttl_of(engine, message))
-    try:
-        created = engine.submit(call).created
-    except TransportUnavailable as error:
-        # Whether it is new says nothing then: the first time may have stored it.
-        _again(lambda: engine.submit(call), error, policy)
-    except IdempotencyConflict:  # somebody else has stored it, whatever the arguments were
-        if not message.properties.get(KEY):
-            raise
-    else:
-        if not created and not message.properties.get(KEY):
-            _submit_anew(engine, job, message)
+    return call_of(job, message, result_ttl=ttl_of(engine, message))
 
 
-def _submit_anew(engine: taskmq.App, job: taskmq.Task[..., Any], message: Message) -> None:
+def model_for(app: Any, engine: taskmq.App, message: Message) -> taskmq.Call[Any]:
+    """The job for messages like this one, for `like`: without id and arguments."""
+    call = call_for(app, engine, message)
+    options = dataclasses.replace(call.with_, id=None)
+    return engine.prepared(taskmq.Call(call.task, with_=options))
+
+
+def like(
+    model: taskmq.Call[Any], job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> taskmq.Call[Any]:
+    """One of the jobs that ``model`` stands for."""
+    return msgspec.structs.replace(model, id=job_id, args=tuple(args), kwargs=kwargs)
+
+
+def submit_call(engine: taskmq.App, call: taskmq.Call[Any], policy: Policy = once) -> None:
+    """Store one job that waits for no other, in one round trip. Raises as `submit` does."""
+    with translated():
+        try:
+            created = engine.submit(call).created
+        except TransportUnavailable as error:
+            # Whether it is new says nothing then: the first time may have stored it.
+            _again(lambda: engine.submit(call), error, policy)
+        except IdempotencyConflict:  # somebody else has stored it, whatever the arguments were
+            if not call.with_.key:
+                raise
+        else:
+            if not created and not call.with_.key:
+                _submit_anew(engine, call)
+
+
+def _submit_anew(engine: taskmq.App, call: taskmq.Call[Any]) -> None:
     """A caller uses an id of its own once more. Celery runs the task again, and so do we: in
     place of a job that is finished, and beside one that is not."""
-    store = engine.transport
-    (record,) = store.get([message.id])
+    store, given = engine.transport, str(call.id or call.with_.id)
+    (record,) = store.get([given])
     if record is None or record.state in TERMINAL:
-        if not store.forget([message.id]):
-            store.bury([message.id])
+        if not store.forget([given]):
+            store.bury([given])
     else:
-        message = with_id(message, uuid())
-    engine.submit(call_of(job, message, result_ttl=ttl_of(engine, message)))
+        call = renamed(call, uuid())
+    engine.submit(call)
 
 
 def _again(store: Callable[[], T], error: TransportUnavailable, policy: Policy) -> T:

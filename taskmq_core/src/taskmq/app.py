@@ -386,6 +386,12 @@ class App:
         """The handle of a job that was submitted elsewhere."""
         return Result(self, job_id)
 
+    def prepared(self, call: Call[R]) -> Call[R]:
+        """The same call, from which many are made that differ in ``id``, ``args`` and ``kwargs``
+        alone (by ``msgspec.structs.replace``): what these have in common is worked out, if it
+        depends neither on the time nor on the arguments. Raises `ConfigError`."""
+        return self._sealer.prepared(call, self.clock.now())
+
     def seal(self, call: Call[Any], now: float) -> Sealed:
         """See `taskmq.sealing.Sealer.seal`."""
         return self._sealer.seal(call, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, get_args
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, Union, get_args
 
 import msgspec
 
@@ -23,10 +23,12 @@ from .checks import (
     text,
     text_map,
 )
-from .envelope import AckPolicy, Dependency, RunIf
+from .envelope import AckPolicy, Dependency, Envelope, RunIf
 from .errors import ConfigError
 
 if TYPE_CHECKING:
+    from .limits import Capacity
+    from .policy import TaskPolicy
     from .result import Result
     from .tasks import Task
 
@@ -36,6 +38,7 @@ __all__ = [
     "Expandable",
     "Extension",
     "Options",
+    "Pattern",
     "Replacement",
     "When",
     "instant",
@@ -178,6 +181,16 @@ class Extension:
     result: Any
 
 
+class Pattern(NamedTuple):
+    """What jobs of one task with the same options have in common."""
+
+    policy: TaskPolicy
+    options: Options
+    envelope: Envelope
+    """Its fields `taskmq.envelope.OWN` are still to be set."""
+    capacity: Capacity | None
+
+
 class Call(msgspec.Struct, Generic[R], frozen=True):
     """A task with arguments and options, ready to be submitted. Immutable.
 
@@ -195,6 +208,8 @@ class Call(msgspec.Struct, Generic[R], frozen=True):
     feeds: bool = False
     id: str | None = None
     """The job's id, if something else has to know it beforehand."""
+    pattern: Pattern | None = None
+    """What it has in common with others that have the same options; see `taskmq.App.prepared`."""
 
     def options(self, **options: Any) -> Call[R]:
         """A copy with these options changed. Raises `ConfigError` for an unknown one."""

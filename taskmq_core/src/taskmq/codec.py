@@ -37,6 +37,8 @@ BUILT_IN = frozenset({JSON, TAGGED})
 NO_PAYLOAD_STORE = "its bytes are in a payload store, and this app has none: set payload_store"
 SKIPPED = "skipped"
 """The wire name, in place of a codec's, of the result of a job that did not have to run."""
+FINITE = frozenset({str, int, bool, type(None)})
+"""Types that have no value which JSON cannot write."""
 TAG, VALUE, PLAIN_DICT = "$type", "value", "$dict"
 
 
@@ -100,14 +102,19 @@ class CodecRegistry:
         A name in a message never gets this far: whoever can write to the store must not choose
         what is imported here.
         """
-        if name in BUILT_IN or name in self._codecs:
-            return
+        if name not in BUILT_IN:
+            self._find(name)
+
+    def _find(self, name: str) -> Codec:
+        if name in self._codecs:
+            return self._codecs[name]
         found = None if self._discover is None else self._discover(name)
         if found is None:
             raise ConfigError(f"codec {name!r} is not registered in this app")
         if found.name != name:
             raise ConfigError(f"the codec for {name!r} calls itself {found.name!r}")
         self.register(found)
+        return found
 
     def register_type(
         self,
@@ -143,8 +150,8 @@ class CodecRegistry:
         """
         try:
             if codec is not None and codec not in BUILT_IN and codec != OFFLOADED:
-                self.want(codec)
-                return codec, [self._encode_custom(codec, value) for value in values]
+                custom = self._find(codec)
+                return codec, [_encode_custom(custom, value) for value in values]
             return self._encode_json(values)
         except EncodeError:
             raise
@@ -203,13 +210,6 @@ class CodecRegistry:
             return self._codecs[name]
         except KeyError:
             raise DecodeError(f"codec {name!r} is not registered in this app") from None
-
-    def _encode_custom(self, codec: str, value: Any) -> bytes:
-        custom = self._custom(codec)
-        data = custom.encode(value)
-        if custom.is_json:
-            msgspec.json.decode(data.decode(), type=msgspec.Raw)  # or no envelope could hold it
-        return data
 
     def _encode_json(self, values: tuple[Any, ...]) -> tuple[str, list[bytes]]:
         """Plain JSON if nothing needs a tag (the fast path, one pass), else the tagged form."""
@@ -274,6 +274,13 @@ class CodecRegistry:
         return self._decoders[name](inner)
 
 
+def _encode_custom(codec: Codec, value: Any) -> bytes:
+    data = codec.encode(value)
+    if codec.is_json:
+        msgspec.json.decode(data.decode(), type=msgspec.Raw)  # or no envelope could hold it
+    return data
+
+
 class _NeedsTag(Exception):
     """A value cannot be written as plain JSON, but with tags."""
 
@@ -291,7 +298,8 @@ def refuse_non_finite(value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise EncodeError(f"cannot encode {value!r}: JSON has no such number")
     for item in _parts(value):
-        refuse_non_finite(item)
+        if type(item) not in FINITE:
+            refuse_non_finite(item)
 
 
 def _parts(value: Any) -> Iterable[Any]:

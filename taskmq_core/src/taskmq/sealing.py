@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from .call import NO_OPTIONS, Call, instant
+from .call import NO_OPTIONS, Call, Pattern, instant
 from .codec import BUILT_IN, JSON, NO_PAYLOAD_STORE, CodecRegistry
 from .config import Config
 from .dedup import dedup_of
@@ -19,9 +19,7 @@ from .ids import new_id, new_ids
 from .references import OFFLOADED
 
 if TYPE_CHECKING:
-    from .limits import Capacity
     from .payloads import Offload
-    from .policy import TaskPolicy
 
 __all__ = ["Sealer"]
 
@@ -40,18 +38,19 @@ class Sealer:
         self._config = config
         self._codecs = codecs
         self._offload = offload
-        self._patterns: dict[str, tuple[TaskPolicy, Envelope, Capacity | None]] = {}
+        self._patterns: dict[str, Pattern] = {}
 
     def seal(self, call: Call[Any], now: float) -> Sealed:
         """The envelope of a call, checked against the size limit. Large arguments are in the
         payload store then, if the app has one."""
-        pattern, capacity = self._pattern(call, now)
+        pattern = self._pattern(call, now)
         own = self._arguments(call, call.with_.codec or call.task.policy.codec)
         if call.after or call.feeds:
             own["after"], own["feeds"] = call.after, call.feeds
         job_id = call.id or call.with_.id or new_id(now)
-        sealed = self.seal_envelope(replace(pattern, id=job_id, enqueued_at=now, **own))
-        return Sealed(sealed.envelope, sealed.data, capacity, pattern)
+        made = replace(pattern.envelope, id=job_id, enqueued_at=now, **own)
+        sealed = self.seal_envelope(made)
+        return Sealed(sealed.envelope, sealed.data, pattern.capacity, pattern.envelope)
 
     def seal_many(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
         """The same for many. What does not depend on the single job is found once for those that
@@ -84,7 +83,7 @@ class Sealer:
     def _seal_alike(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
         """Of calls that a pattern serves: the first one's."""
         first = calls[0]
-        pattern, capacity = self._pattern(first, now)
+        _, _, pattern, capacity = self._pattern(first, now)
         own = first.with_.id
         ids = [call.id or own for call in calls]
         if None in ids:
@@ -125,24 +124,29 @@ class Sealer:
             "kwargs": embed(kwargs, is_json=is_json),
         }
 
-    def _pattern(self, call: Call[Any], now: float) -> tuple[Envelope, Capacity | None]:
-        """What all jobs of such calls have in common: `taskmq.envelope.OWN` fields are still to be
-        set. It is kept for calls without options, which are most."""
-        task, policy = call.task, call.task.policy
-        plain = call.with_ is NO_OPTIONS and call.workflow is None and not call.fail_fast
-        if not plain or call.run_if != "succeeded":
+    def prepared(self, call: Call[Any], now: float) -> Call[Any]:
+        """See `taskmq.App.prepared`."""
+        pattern = self._make_pattern(call, now)
+        return replace(call, pattern=pattern) if _can_be_kept(pattern) else call
+
+    def _pattern(self, call: Call[Any], now: float) -> Pattern:
+        """What all jobs of such calls have in common. It is kept for calls without options, which
+        are most; others may bring theirs."""
+        task, options = call.task, call.with_
+        if call.workflow is not None or call.fail_fast or call.run_if != "succeeded":
             return self._make_pattern(call, now)
-        known = self._patterns.get(task.name)
-        if known is not None and known[0] is policy:
-            return known[1], known[2]
-        pattern, capacity = self._make_pattern(call, now)
-        if policy.expires is None and not goes_by_arguments(policy):
+        is_plain = options is NO_OPTIONS
+        known = self._patterns.get(task.name) if is_plain else call.pattern
+        if known is not None and known.policy is task.policy and known.options is options:
+            return known
+        pattern = self._make_pattern(call, now)
+        if is_plain and _can_be_kept(pattern):
             if len(self._patterns) >= MOST_PATTERNS:
                 self._patterns.clear()
-            self._patterns[task.name] = (policy, pattern, capacity)
-        return pattern, capacity
+            self._patterns[task.name] = pattern
+        return pattern
 
-    def _make_pattern(self, call: Call[Any], now: float) -> tuple[Envelope, Capacity | None]:
+    def _make_pattern(self, call: Call[Any], now: float) -> Pattern:
         task, options, config = call.task, call.with_, self._config
         policy = task.policy
         expires = policy.expires if options.expires is None else options.expires
@@ -179,7 +183,8 @@ class Sealer:
             trace=dict(options.trace) if options.trace else {},
             headers=dict(options.headers) if options.headers else {},
         )
-        return pattern, None if declared is None or declared.capacity is None else declared.room
+        capacity = None if declared is None or declared.capacity is None else declared.room
+        return Pattern(policy, options, pattern, capacity)
 
     def _dedup_ttl(self, call: Call[Any]) -> float:
         return _or(call.with_.dedup_ttl, _or(call.task.policy.dedup_ttl, self._config.dedup_ttl))
@@ -221,6 +226,16 @@ class Sealer:
         if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
             raise DecodeError("arguments are no list and dict")
         return list(args), kwargs
+
+
+def _can_be_kept(pattern: Pattern) -> bool:
+    """Whether it depends neither on the time nor on the arguments."""
+    envelope = pattern.envelope
+    return (
+        envelope.eta is None
+        and envelope.expires_at is None
+        and not goes_by_arguments(pattern.policy)
+    )
 
 
 def _or(value: T | None, default: T) -> T:

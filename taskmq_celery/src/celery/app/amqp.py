@@ -23,14 +23,12 @@ from celery.utils.saferepr import saferepr
 from celery.utils.time import maybe_iso8601
 
 from . import routes
-from .publishing import publish
+from .publishing import Sent, arguments_of, publish
 from .republishing import _callback_publish_retry as _callback_publish_retry
 from .republishing import retry_publish
 from .sending import send_task_message
 
 if TYPE_CHECKING:
-    from taskmq_celery.message import Message
-
     from .base import Celery
 
 __all__ = (
@@ -353,7 +351,7 @@ class AMQP:
         **options: Any,
     ) -> task_message:
         """A message of protocol 2. Raises ``TypeError`` for arguments that are no list and dict."""
-        args, kwargs = _arguments(args, kwargs)
+        args, kwargs = arguments_of(args, kwargs)
         if argsrepr is None:
             argsrepr = self._repr(args, self.argsrepr_maxsize)
         if kwargsrepr is None:
@@ -427,7 +425,7 @@ class AMQP:
         **compat_kwargs: Any,
     ) -> task_message:
         """A message of protocol 1, which has everything in its body. For old workers only."""
-        args, kwargs = _arguments(args, kwargs)
+        args, kwargs = arguments_of(args, kwargs)
         _in_range(countdown, "countdown")
         now = now or self.app.now()
         body: Any = {
@@ -505,18 +503,15 @@ class AMQP:
             return when.replace(tzinfo=self.app.timezone)
         return when
 
-    def publish(self, name: str, args: Any, kwargs: Any, **options: Any) -> Message:
-        """Send one task, with everything that is to run after it, in one round trip."""
+    @property
+    def makes_usual_messages(self) -> bool:
+        """Whether `as_task_v2` is that of this class."""
+        return getattr(self.as_task_v2, "__func__", None) is AS_TASK_V2
+
+    def publish(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Sent:
+        """Send one task, with everything that is to run after it, in one round trip. The options
+        are those of `Celery.send_task`, all of them."""
         return publish(self.app, name, args, kwargs, options)
-
-
-def _arguments(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    args, kwargs = args or (), kwargs or {}
-    if not isinstance(args, (list, tuple)):
-        raise TypeError("task args must be a list or tuple")
-    if not isinstance(kwargs, Mapping):
-        raise TypeError("task keyword arguments must be a mapping")
-    return args, kwargs
 
 
 def _in_range(seconds: float | None, what: str) -> None:
@@ -524,6 +519,7 @@ def _in_range(seconds: float | None, what: str) -> None:
         raise ValueError(f"{what} is out of range: {seconds!r}")
 
 
+AS_TASK_V2 = AMQP.as_task_v2
 AMQP.header_options = frozenset(inspect.signature(AMQP.as_task_v2).parameters)
 
 

@@ -497,7 +497,7 @@ class Celery(Configured, Connected, Subscriptable):
         **options: Any,
     ) -> AsyncResult:
         """Call a task by name; it need not be known here. Takes what `Task.apply_async` takes."""
-        if self.conf.task_always_eager and task_type is None:
+        if task_type is None and self.conf.task_always_eager:
             warnings.warn(
                 AlwaysEagerIgnored("task_always_eager has no effect on send_task"), stacklevel=2
             )
@@ -509,14 +509,13 @@ class Celery(Configured, Connected, Subscriptable):
             parent_id = parent_id or request.id
             if self.conf.task_inherit_parent_priority and options.get("priority") is None:
                 options["priority"] = request.delivery_info.get("priority")
-        self.backend  # noqa: B018  # a wrong setting is told of before anything is stored
-        sent = self.amqp.publish(
-            name,
-            args,
-            kwargs,
+        task_id = task_id or uuid()
+        # Before anything is stored: it tells of a wrong setting of the backend.
+        result: AsyncResult = (result_cls or self.AsyncResult)(task_id)
+        options.update(
             countdown=countdown,
             eta=eta,
-            task_id=task_id or uuid(),
+            task_id=task_id,
             expires=expires,
             link=link,
             link_error=link_error,
@@ -536,10 +535,11 @@ class Celery(Configured, Connected, Subscriptable):
             task_type=task_type,
             replaced_task_nesting=replaced_task_nesting,
             producer=producer or publisher,
-            **options,
         )
-        result: AsyncResult = (result_cls or self.AsyncResult)(sent.headers["id"])
-        result.ignored = sent.ignore_result
+        sent = self.amqp.publish(name, args, kwargs, options)
+        result.ignored = sent.ignored
+        if sent.id != task_id:  # a header says so
+            result.id = sent.id
         if add_to_parent and parent is not None:
             parent.add_trail(result)
         return result

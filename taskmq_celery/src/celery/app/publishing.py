@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kombu.utils.imports import symbol_by_name
 from kombu.utils.uuid import uuid
@@ -20,11 +20,13 @@ from celery.exceptions import ImproperlyConfigured
 from celery.utils.dispatch import Signal
 from celery.utils.functional import maybe_list
 from celery.utils.saferepr import saferepr
+from taskmq_celery.engine import engine_for
 from taskmq_celery.graph import Graph, More, Place, make_room
 from taskmq_celery.message import CHORD, REPRS, Message
-from taskmq_celery.storing import Policy, submit
+from taskmq_celery.storing import Policy, like, submit, submit_call
 
 from .configured import properly_configured
+from .drafts import can_have_draft, draft_of, keep_draft
 from .patched_producer import is_patched, publish_patched
 from .republishing import policy_with
 from .sent_events import tell_sent
@@ -32,7 +34,7 @@ from .sent_events import tell_sent
 if TYPE_CHECKING:
     from .base import Celery
 
-__all__ = ("graph_of", "publish", "publish_canvas")
+__all__ = ("Sent", "arguments_of", "graph_of", "publish", "publish_canvas")
 
 MEANT_FOR_US = frozenset(
     {
@@ -50,11 +52,60 @@ _collecting: ContextVar[Graph | None] = ContextVar("collecting", default=None)
 """Where to put what is published in this thread, while a canvas is made into a graph."""
 
 
-def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Message:
+class Sent(NamedTuple):
+    """What the caller of a task gets to know."""
+
+    id: str
+    ignored: bool
+    """Whether nobody wants the result."""
+
+
+def publish(app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Sent:
     """Store the job of one task, with everything that is to run after it.
 
     Raises what `taskmq_celery.storing.submit` raises; nothing was stored then.
     """
+    if _collecting.get() is None and not _is_watched():
+        sent = _publish_like_others(app, name, args, kwargs, options)
+        if sent is not None:
+            return sent
+    message = _publish_alone(app, name, args, kwargs, options)
+    return Sent(message.headers["id"], message.ignore_result)
+
+
+def _is_watched() -> bool:
+    """Whether anybody wants to see messages, or to add something to them."""
+    return bool(
+        signals.before_task_publish.receivers
+        or signals.after_task_publish.receivers
+        or is_patched()
+    )
+
+
+def _publish_like_others(
+    app: Celery, name: str, args: Any, kwargs: Any, options: Mapping[str, Any]
+) -> Sent | None:
+    """Store a task by the draft of its calls; ``None`` if it can have none."""
+    own = dict(options)
+    task_id, task, _ = own.pop("task_id"), own.pop("task_type"), own.pop("producer")
+    if type(task_id) is not str:
+        return None
+    with properly_configured():
+        engine = engine_for(app)
+        draft = draft_of(engine, app, name, task, own)
+        if draft is None:
+            if not can_have_draft(app, own):
+                return None
+            message = _message(app, name, (), {}, {**own, "task_type": task})
+            draft = keep_draft(engine, app, task, own, message)
+        call = like(draft.model, task_id, *arguments_of(args, kwargs))
+        submit_call(engine, call, partial(_policy_with, app, own))
+    return Sent(task_id, draft.ignored)
+
+
+def _publish_alone(
+    app: Celery, name: str, args: Any, kwargs: Any, options: dict[str, Any]
+) -> Message:
     links = maybe_list(options.pop("link", None)) or []
     chain = (maybe_list(options.pop("chain", None)) or [])[::-1]
     producer, policy = options.get("producer"), _policy_of(app, options)
@@ -175,16 +226,25 @@ def _store(
 def _policy_of(app: Celery, options: Mapping[str, Any]) -> Policy:
     """How often, and after how long, a call with these options is stored again. It is asked for
     only where the store cannot be reached."""
-    said = options.get("retry"), options.get("retry_policy")
+    said = {name: options.get(name) for name in ("retry", "retry_policy")}
+    return partial(_policy_with, app, said)
 
-    def policy() -> dict[str, Any] | None:
-        retry, changes = said
-        conf = app.conf
-        if not (conf.task_publish_retry if retry is None else retry):
-            return None
-        return policy_with(conf, changes)
 
-    return policy
+def _policy_with(app: Celery, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    conf, retry = app.conf, options.get("retry")
+    if not (conf.task_publish_retry if retry is None else retry):
+        return None
+    return policy_with(conf, options.get("retry_policy"))
+
+
+def arguments_of(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments of a task as they are sent. Raises ``TypeError`` if they are no list and dict."""
+    args, kwargs = args or (), kwargs or {}
+    if not isinstance(args, (list, tuple)):
+        raise TypeError("task args must be a list or tuple")
+    if not isinstance(kwargs, Mapping):
+        raise TypeError("task keyword arguments must be a mapping")
+    return args, kwargs
 
 
 def _message_behind(app: Celery, signature: Any, place: Place) -> Message:

@@ -107,6 +107,7 @@ class Settings(MutableMapping[str, Any]):
     ) -> None:
         own = vars(self)
         own["_changes"] = {}
+        own["_known"] = {}
         own["_defaults"] = {}
         own["_extra_defaults"] = []
         own["_load"] = None
@@ -156,10 +157,13 @@ class Settings(MutableMapping[str, Any]):
     # -- reading and writing -----------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Any:
-        changes = self._changes
-        if name in changes:
-            return changes[name]
-        value = self._find(name if name in SETTINGS else self._name(name), _MISSING)
+        known = self._known  # this one: a change in another thread begins with an empty one
+        if name in known:
+            value = known[name]
+        else:
+            value = self._find(name if name in SETTINGS else self._name(name), _MISSING)
+            if not self.is_live:
+                known[name] = value
         if value is _MISSING:
             raise KeyError(name)
         return value
@@ -210,7 +214,9 @@ class Settings(MutableMapping[str, Any]):
 
     def touch(self, name: str | None = None) -> None:
         """Say that a setting changed, or any, so that what was built from it is built anew."""
-        vars(self)["revision"] += 1
+        own = vars(self)
+        own["revision"] += 1
+        own["_known"] = {}
         self._changed(name)
 
     def __contains__(self, name: object) -> bool:
@@ -232,6 +238,9 @@ class Settings(MutableMapping[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        value = self._known.get(name, _MISSING)
+        if value is not _MISSING:
+            return value
         try:
             return self[name]
         except KeyError:
@@ -330,6 +339,12 @@ class Settings(MutableMapping[str, Any]):
     @property
     def is_loaded(self) -> bool:
         return self._load is None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a setting may change without a new ``revision``: there is a source, which is
+        read when asked, or there will be one."""
+        return self._source is not None or self._load is not None
 
     def set_source(self, load: Callable[[], Source | None], namespace: str | None = None) -> None:
         """Take settings from another source from now on; what was set here stays."""
