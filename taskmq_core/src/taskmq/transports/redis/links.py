@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,23 +68,26 @@ class ServerLink:
         for pool in (self._pool, self._subscribers):
             pool.max_connections = UNLIMITED
         self._options = options
-        self._idle: deque[AbstractConnection] = deque()
+        self._idle: deque[Line] = deque()
         self._pid = os.getpid()
 
     def call(self, *command: bytes | str) -> Any:
-        with within(self._options.timeout):
-            connection = self._take()
-            try:
-                _grant(connection, left(self._options.timeout))
-                connection.send_command(*command)
-                answer = connection.read_response(disable_decoding=True)
-            except ResponseError:
-                self._idle.append(connection)
-                raise
-            except BaseException:
-                connection.disconnect()
-                raise
-        self._idle.append(connection)
+        line = self._take()
+        if line is not None:
+            return self._converse(line, command)
+        with within(self._options.timeout):  # both together
+            return self._converse(Line(self._connected(self._pool)), command)
+
+    def _converse(self, line: Line, command: Sequence[bytes | str]) -> Any:
+        try:
+            answer = line.ask(command, left(self._options.timeout))
+        except ResponseError:
+            self._idle.append(line)
+            raise
+        except BaseException:
+            line.close()
+            raise
+        self._idle.append(line)
         return answer
 
     def subscriber(self) -> AbstractConnection:
@@ -91,20 +96,20 @@ class ServerLink:
     def close(self) -> None:
         if self._pid == os.getpid():
             while self._idle:
-                self._idle.pop().disconnect()
+                self._idle.pop().close()
 
-    def _take(self) -> AbstractConnection:
+    def _take(self) -> Line | None:
         if self._pid != os.getpid():
             self._idle, self._pid = deque(), os.getpid()  # those are the parent's
-        while True:
+        while self._idle:
             try:
-                connection = self._idle.pop()
-            except IndexError:
+                line = self._idle.pop()
+            except IndexError:  # another thread has the last one
                 break
-            if not _is_stale(connection):
-                return connection
-            connection.disconnect()
-        return self._connected(self._pool)
+            if not line.is_stale():
+                return line
+            line.close()
+        return None
 
     def _connected(self, pool: ConnectionPool) -> AbstractConnection:
         connection = cast("AbstractConnection", pool.make_connection())
@@ -191,19 +196,44 @@ def _address(node: Sequence[Any], asked: Address) -> Address:
     return (name if name and name != "?" else asked[0], int(node[1]))
 
 
-def _grant(connection: AbstractConnection, seconds: float) -> None:
-    """Let the next command take so long."""
-    found = connection._sock
-    if found is not None:
-        found.settimeout(seconds)
+class Line:
+    """A connection that was made, for one command at a time.
+
+    The driver connects and reads. What it does beside that for each command is done here, or once:
+    to a thread that has slept, every step is new.
+    """
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        self._connection = connection
+        self._socket = cast("socket.socket", connection._sock)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self._granted: float | None = None
+
+    def ask(self, command: Sequence[bytes | str], seconds: float) -> Any:
+        """The answer to a command, which may take so long. Raises what the driver raises."""
+        if seconds != self._granted:
+            self._socket.settimeout(seconds)
+            self._granted = seconds
+        self._socket.sendall(_packed(command))
+        return self._connection.read_response(disable_decoding=True)
+
+    def is_stale(self) -> bool:
+        """Whether the server has closed it while it was idle, or says what nobody asked for."""
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        self._connection.disconnect()
 
 
-def _is_stale(connection: AbstractConnection) -> bool:
-    """Whether the server has closed an idle connection, or says something that nobody asked for."""
-    try:
-        return bool(connection.can_read())
-    except (redis.RedisError, OSError):
-        return True
+def _packed(command: Sequence[bytes | str]) -> bytes:
+    """A command, as it is sent."""
+    parts = [b"*%d" % len(command)]
+    for word in command:
+        data = word.encode() if isinstance(word, str) else word
+        parts += (b"\r\n$%d\r\n" % len(data), data)
+    parts.append(b"\r\n")
+    return b"".join(parts)
 
 
 class Sentinels(Sentinel):
