@@ -37,6 +37,9 @@ print((time.process_time() - begun) / 1000 * 1e6)
 
 Measure = Callable[[str], float]
 
+NOT_HERE = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"})
+"""Variables that would let one of the two compile its modules at each start."""
+
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
@@ -94,7 +97,7 @@ def _sending(python: str, url: str, folder: str) -> float:
 def _run(command: list[str], folder: str) -> str:
     """In a folder without modules, so that nothing but what is installed is imported."""
     program = str(Path(command[0]).absolute())
-    environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: v for name, v in os.environ.items() if name not in NOT_HERE}
     done = subprocess.run(
         [program, *command[1:]],
         cwd=folder,

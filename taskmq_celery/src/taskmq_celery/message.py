@@ -24,6 +24,7 @@ from .codec import codec_name
 
 __all__ = [
     "Message",
+    "are_listed",
     "call_of",
     "renamed",
     "request_dict",
@@ -234,9 +235,14 @@ def _packed(message: Message) -> dict[str, Any]:
         headers[PROPERTIES] = extra
     if message.errbacks:
         headers[ERRBACKS] = dumps(message.errbacks)
-    if message.args and isinstance(message.args, list):
+    if are_listed(message.args):
         headers[LISTED] = True
     return headers
+
+
+def are_listed(args: Any) -> bool:
+    """Whether arguments were given as a list, and it makes a difference."""
+    return isinstance(args, list) and bool(args)
 
 
 def limits(pair: Any) -> tuple[float | None, float | None]:

@@ -63,6 +63,13 @@ def test_a_draft_is_made_anew_for_other_options(program: Any) -> None:
     assert made == [("q", 3, None), ("q", 3, None), *others]
 
 
+def test_arguments_given_as_a_list_are_told_from_a_tuple(program: Any) -> None:
+    add = program.tasks[TASK]
+    calls = [add.apply_async(args) for args in ((1,), [1], [2], (2,))]
+    listed = ["taskmq_listed" in stored(program, each).headers for each in calls]
+    assert listed == [False, True, True, False]
+
+
 def test_delays_count_from_each_call(make_app: Callable[..., Any]) -> None:
     app = make_app()
     clock = engine_for(app).clock = SimpleNamespace(now=lambda: 1000.0)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taskmq_celery.engine import CeleryEngine
+from taskmq_celery.message import are_listed
 from taskmq_celery.storing import model_for
 
 from .routes import MapRoute, Router
@@ -46,17 +47,19 @@ class Draft(NamedTuple):
     ignored: bool
     """Whether nobody wants the results."""
     options: Mapping[str, Any]
+    listed: bool
+    """Whether the arguments are given as a list."""
     queue: str
     sources: tuple[Any, ...]
 
 
 def draft_of(
-    engine: CeleryEngine, app: Celery, name: str, task: Any, options: Mapping[str, Any]
+    engine: CeleryEngine, app: Celery, name: str, task: Any, args: Any, options: Mapping[str, Any]
 ) -> Draft | None:
     """The draft for a call with these options, if there is one and it still holds. ``task`` is the
     one that was called, ``None`` for a call by name."""
     found: Draft | None = engine.drafts.get(name)
-    if found is None or found.options != options:
+    if found is None or found.options != options or found.listed != are_listed(args):
         return None
     return found if found.sources == _sources(app, name, task, found.queue) else None
 
@@ -81,6 +84,7 @@ def keep_draft(
         model_for(app, engine, message),
         message.ignore_result,
         options,
+        are_listed(message.args),
         message.queue,
         _sources(app, message.task, task, message.queue),
     )

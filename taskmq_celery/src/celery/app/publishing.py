@@ -92,13 +92,14 @@ def _publish_like_others(
         return None
     with properly_configured():
         engine = engine_for(app)
-        draft = draft_of(engine, app, name, task, own)
+        args, kwargs = arguments_of(args, kwargs)
+        draft = draft_of(engine, app, name, task, args, own)
         if draft is None:
             if not can_have_draft(app, own):
                 return None
-            message = _message(app, name, (), {}, {**own, "task_type": task})
+            message = _message(app, name, args, kwargs, {**own, "task_type": task})
             draft = keep_draft(engine, app, task, own, message)
-        call = like(draft.model, task_id, *arguments_of(args, kwargs))
+        call = like(draft.model, task_id, args, kwargs)
         submit_call(engine, call, partial(_policy_with, app, own))
     return Sent(task_id, draft.ignored)
 
