@@ -20,6 +20,7 @@ from .errors import (
     ResultTimeout,
     UnknownJob,
 )
+from .ids import timestamp_of
 from .records import JobRecord
 from .states import TERMINAL, JobState
 from .transport import Listener
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 R = TypeVar("R")
+NEW = 0.003
+"""Seconds."""
 LONGEST_CHAIN = 1000
 """Skipped jobs, one because of the other, that are looked at for the first reason."""
 
@@ -175,13 +178,25 @@ class _Wait:
 
     def run(self) -> JobRecord:
         """The finished job. Raises `ResultTimeout` and `UnknownJob`."""
-        record = self._look()
-        if record.state not in TERMINAL and self._result.app.run_eagerly(record.id):
+        if not self._is_new():
             record = self._look()
-            if record.state not in TERMINAL and record.state is not JobState.RUNNING:
-                why = f" ({record.parked_reason})" if record.parked_reason else ""
-                raise ResultTimeout(f"job {record.id} is {record.state}{why}, and nothing runs it")
+            if record.state in TERMINAL:
+                return record
+        if not self._result.app.run_eagerly(self._result.id):
+            return self._listen()
+        record = self._look()
+        if record.state not in TERMINAL and record.state is not JobState.RUNNING:
+            why = f" ({record.parked_reason})" if record.parked_reason else ""
+            raise ResultTimeout(f"job {record.id} is {record.state}{why}, and nothing runs it")
         return record if record.state in TERMINAL else self._listen()
+
+    def _is_new(self) -> bool:
+        """Whether it was submitted so shortly ago that a look before one listens is in vain."""
+        try:
+            age = self._result.app.clock.now() - timestamp_of(self._result.id)
+        except ValueError:  # an id of the caller's
+            return False
+        return age < NEW
 
     def _listen(self) -> JobRecord:
         deadline = None if self._timeout is None else time.monotonic() + self._timeout

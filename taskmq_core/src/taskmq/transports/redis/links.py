@@ -32,6 +32,7 @@ from redis.sentinel import (
 from taskmq.patience import left, within
 
 from .options import Address, Options
+from .resp import packed_command
 
 __all__ = ["Link", "open_link"]
 
@@ -215,7 +216,7 @@ class Line:
         if seconds != self._granted:
             self._socket.settimeout(seconds)
             self._granted = seconds
-        self._socket.sendall(_packed(command))
+        self._socket.sendall(packed_command(command))
         return self._connection.read_response(disable_decoding=True)
 
     def is_stale(self) -> bool:
@@ -224,16 +225,6 @@ class Line:
 
     def close(self) -> None:
         self._connection.disconnect()
-
-
-def _packed(command: Sequence[bytes | str]) -> bytes:
-    """A command, as it is sent."""
-    parts = [b"*%d" % len(command)]
-    for word in command:
-        data = word.encode() if isinstance(word, str) else word
-        parts += (b"\r\n$%d\r\n" % len(data), data)
-    parts.append(b"\r\n")
-    return b"".join(parts)
 
 
 class Sentinels(Sentinel):

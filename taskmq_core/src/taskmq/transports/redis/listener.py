@@ -26,7 +26,7 @@ from taskmq.errors import TransportError, TransportUnavailable
 from taskmq.transports._tokens import TokenListener
 
 from .errors import FAILURES
-from .pushes import Pushes
+from .resp import Pushes, packed_command
 from .server import Server
 
 __all__ = ["Hub", "RedisListener"]
@@ -38,6 +38,8 @@ SILENCE = 2.0
 PATIENCE = 5.0
 """Seconds that a subscription may take."""
 READ_AT_ONCE = 65536
+LEFT_OVER = 32
+"""Channels that nobody listens to any more before the server is told by itself."""
 RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
 """Seconds between attempts to connect; the last one is repeated."""
 
@@ -93,6 +95,7 @@ class Hub:
         self._confirmed: set[bytes] = set()
         self._requested: set[bytes] = set()
         self._failure: Exception | None = None
+        self._source: socket.socket | None = None  # of the connection, while there is one
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -108,7 +111,7 @@ class Hub:
             self._failure = None
             if listener.channels:
                 self._run()
-                self._ring()
+                self._subscribe_soon()
             while not listener.channels <= self._confirmed:
                 left = deadline - time.monotonic()
                 refusal = self._refusal(left)
@@ -139,9 +142,33 @@ class Hub:
             )
             self._thread.start()
 
+    def _subscribe_soon(self) -> None:
+        """At once, from this thread, where that can be: TLS is for one thread at a time."""
+        if self._source is None or isinstance(self._source, ssl.SSLSocket):
+            self._ring()
+            return
+        try:
+            self._subscribe(self._source)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._source.shutdown(socket.SHUT_RDWR)  # the thread sees that, and tells why
+
     def _ring(self) -> None:
         if self._bell is not None:
             self._bell.ring()
+
+    def _subscribe(self, source: socket.socket) -> None:
+        """Ask for what is listened to now, and for nothing else any more."""
+        wanted = self._listeners.keys()
+        new, old = wanted - self._requested, self._requested - wanted
+        if not new and not old:
+            return
+        self._requested = set(wanted)
+        self._confirmed -= old
+        source.sendall(
+            (packed_command([b"SUBSCRIBE", *new]) if new else b"")
+            + (packed_command([b"UNSUBSCRIBE", *old]) if old else b"")
+        )
 
     def _refusal(self, left: float) -> TransportError | None:
         if self._failure is not None:
@@ -151,10 +178,13 @@ class Hub:
         return TransportUnavailable(f"{self._server.where} did not confirm a subscription in time")
 
     def _stop(self, listener: RedisListener) -> None:
+        """The server hears of it with the next subscription, in silence, or when there are some:
+        until then it may say what nobody listens to any more."""
         if self._pid == os.getpid():
             with self._changed:
                 self._forget(listener)
-                self._ring()
+                if len(self._requested) >= len(self._listeners) + LEFT_OVER:
+                    self._ring()
 
     def _forget(self, listener: RedisListener) -> None:
         for channel in listener.channels:
@@ -185,6 +215,7 @@ class Hub:
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
+            self._source = None
             self._confirmed.clear()
             self._requested.clear()
             self._failure = error
@@ -207,7 +238,9 @@ class Hub:
         poll.register(source, select.POLLIN)
         poll.register(bell_rings, select.POLLIN)
         heard, asked = time.monotonic(), False
-        self._subscribe(connection)
+        with self._changed:
+            self._source = source
+            self._subscribe(source)
         while not self._closed:
             due = heard + QUIET + (SILENCE if asked else 0.0)
             ready = [each for each, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000)]
@@ -217,22 +250,14 @@ class Hub:
             elif time.monotonic() >= due:
                 if asked:
                     raise TimeoutError("the server has gone silent")
-                connection.send_command("PING")
                 asked = True
+                with self._changed:
+                    source.sendall(packed_command([b"PING"]))
+                    self._subscribe(source)
             if bell_rings in ready:
                 bell.drain()
-                self._subscribe(connection)
-
-    def _subscribe(self, connection: AbstractConnection) -> None:
-        with self._changed:
-            wanted = set(self._listeners)
-            new, old = wanted - self._requested, self._requested - wanted
-            self._requested = wanted
-            self._confirmed -= old
-        if new:
-            connection.send_command("SUBSCRIBE", *new)
-        if old:
-            connection.send_command("UNSUBSCRIBE", *old)
+                with self._changed:
+                    self._subscribe(source)
 
     def _receive(self, source: socket.socket, pushes: Pushes) -> None:
         told: set[Any] = set()

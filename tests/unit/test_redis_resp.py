@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
-from taskmq.transports.redis.pushes import Pushes
+from taskmq.transports.redis.resp import Pushes
 
 MESSAGE = b"*3\r\n$7\r\nmessage\r\n$5\r\na\r\nbc\r\n$0\r\n\r\n"
 CONFIRMED = b"*3\r\n$9\r\nsubscribe\r\n$1\r\nq\r\n:1\r\n"

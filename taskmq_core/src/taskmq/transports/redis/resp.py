@@ -1,18 +1,29 @@
-"""What the server says on a connection that only listens, in RESP2.
+"""Commands as they are sent, and what the server says on a connection that only listens, in RESP2.
 
-Read without the driver, which asks the socket twice more for each message.
+Without the driver, which does more for each of them than they are worth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from redis.exceptions import ResponseError
 
-__all__ = ["Push", "Pushes"]
+__all__ = ["Push", "Pushes", "packed_command"]
 
 Word: TypeAlias = "bytes | int | Push"
 Push: TypeAlias = "list[Word]"
+
+
+def packed_command(command: Sequence[bytes | str]) -> bytes:
+    """A command, as it is sent."""
+    parts = [b"*%d" % len(command)]
+    for word in command:
+        data = word.encode() if isinstance(word, str) else word
+        parts += (b"\r\n$%d\r\n" % len(data), data)
+    parts.append(b"\r\n")
+    return b"".join(parts)
 
 
 class Pushes:
