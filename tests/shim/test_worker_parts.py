@@ -15,10 +15,12 @@ from kombu.messaging import Consumer as KombuConsumer
 from tests.waiting import wait_for
 
 from celery import Celery, bootsteps, signals
+from celery.concurrency import solo
 from celery.contrib.testing.worker import start_worker
+from celery.exceptions import ImproperlyConfigured
 from celery.worker import WorkController, state
 from celery.worker.components import Hub
-from celery.worker.consumer import Consumer
+from celery.worker.consumer import Connection, Consumer
 from celery.worker.consumer.consumer import dump_body
 
 pytestmark = pytest.mark.unit
@@ -295,3 +297,76 @@ def test_a_message_for_the_log_is_short() -> None:
     shown = dump_body(Message(), None)
     assert shown.endswith(" (3000b)")
     assert len(shown) < 1100
+
+
+# -- what it was made with ---------------------------------------------------------------------
+
+
+def test_a_worker_has_a_queue_of_its_own(app: Celery) -> None:
+    app.conf.worker_direct = True
+    add, place = app.tasks["t.add"], {"exchange": "C.dq2", "routing_key": "w1@box"}
+    with start_worker(app, hostname="w1@box", perform_ping_check=False) as worker:
+        assert list(worker.consumed) == ["celery", "w1@box.dq2"]
+        assert add.apply_async((1, 2), **place).get(timeout=10) == 3
+        assert add.apply_async((3, 4), queue="w1@box.dq2").get(timeout=10) == 7
+        app.conf.task_routes = {"t.add": place}
+        sent: list[Any] = []
+        signals.before_task_publish.connect(
+            lambda routing_key, **_: sent.append(routing_key), weak=False
+        )
+        try:
+            assert add.delay(5, 6).get(timeout=10) == 11
+        finally:
+            signals.before_task_publish.receivers.clear()
+        assert sent == ["w1@box"]
+
+
+def test_another_worker_does_not_take_what_is_for_one(app: Celery) -> None:
+    app.conf.worker_direct = True
+    with start_worker(app, hostname="w2@box", perform_ping_check=False) as worker:
+        theirs = app.tasks["t.add"].apply_async((1, 2), exchange="C.dq2", routing_key="w1@box")
+        assert app.tasks["t.add"].delay(1, 2).get(timeout=10) == 3
+        assert theirs.state == "PENDING"
+        assert "w1@box.dq2" not in worker.consumed
+
+
+def test_a_pool_is_made_with_what_the_worker_was_told(app: Celery) -> None:
+    class Own(solo.TaskPool):
+        pass
+
+    worker = WorkController(
+        app=app, pool=Own, max_memory_per_child=32, worker_lost_wait=7.0, pool_restarts=True
+    )
+    assert type(worker.pool) is Own
+    assert worker.pool.options["max_memory_per_child"] == 32
+    assert worker.pool.options["lost_worker_timeout"] == 7.0
+    assert worker.pool.options["allow_restart"] is True
+    assert worker.pool.forking_enable is True
+    assert str(worker) == worker.hostname
+
+
+def test_children_begin_in_one_of_two_ways(app: Celery) -> None:
+    assert WorkController(app=app, pool="solo").pool_start_method == "fork"
+    assert WorkController(app=app, pool="solo", pool_start_method="spawn").pool_start_method == (
+        "spawn"
+    )
+    with pytest.raises(ImproperlyConfigured, match="'fork' or 'spawn', not 'forkserver'"):
+        WorkController(app=app, pool="solo", pool_start_method="forkserver")
+
+
+def test_nobody_is_told_the_passwords_of_other_brokers(app: Celery) -> None:
+    app.conf.broker_url = "amqp://u:one@h1//;amqp://u:two@h2//"
+    consumer = WorkController(app=app, pool="solo").consumer
+    assert consumer is not None
+    told = Connection.info(consumer.blueprint[Connection.name], consumer)["broker"]
+    assert told["alternates"] == ["amqp://u:**@h1//", "amqp://u:**@h2//"]
+    assert "one@" not in str(told)
+
+
+def test_a_consumer_that_is_closed_does_not_start(app: Celery) -> None:
+    worker = WorkController(app=app, pool="solo")
+    assert worker.consumer is not None
+    assert worker.consumer.amqheartbeat == app.conf.broker_heartbeat
+    worker.consumer.blueprint.state = bootsteps.CLOSE
+    worker.consumer.start()
+    assert worker.consumer.init_callback is not None  # it is not ready

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
+
+from celery.apps.worker import safe_say
 
 pytestmark = pytest.mark.integration
 
@@ -159,3 +162,10 @@ def test_prints_are_left_alone_on_request(program: Any) -> None:
     worker = program.ready_worker()
     program.celery("-A", "proj", "call", "proj.talk")
     assert worker.wait_for("printed") == "printed"
+
+
+def test_what_a_handler_says_gets_out(capfd: pytest.CaptureFixture[str]) -> None:
+    safe_say("to the errors")
+    safe_say("to the rest", sys.__stdout__)
+    safe_say("to nobody", None)
+    assert capfd.readouterr() == ("\nto the rest\n", "\nto the errors\n")

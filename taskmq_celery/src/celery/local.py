@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ("PromiseProxy", "Proxy", "maybe_evaluate", "try_import")
 
 _LOCAL, _ARGS, _KWARGS, _NAME = "_Proxy__local", "_Proxy__args", "_Proxy__kwargs", "__custom_name__"
-_THING, _PENDING = "__thing", "__pending__"
+_DOC, _THING, _PENDING = "__custom_doc__", "__thing", "__pending__"
 
 
 def try_import(module: str, default: Any = None) -> Any:
@@ -39,7 +39,12 @@ class _OfTheObject(str):
         return made
 
     def __get__(self, proxy: Any, owner: type) -> Any:
-        return str(self) if proxy is None else getattr(proxy._get_current_object(), self.name)
+        if proxy is None:
+            return str(self)
+        if self.name == "__doc__":
+            with suppress(AttributeError):
+                return object.__getattribute__(proxy, _DOC)
+        return getattr(proxy._get_current_object(), self.name)
 
 
 class Subscriptable:
@@ -58,7 +63,7 @@ class Proxy:
     ``local`` may also be an object with an attribute called ``name``, as of a thread local.
     """
 
-    __slots__ = (_ARGS, _KWARGS, _LOCAL, _NAME, "__dict__", "__weakref__")
+    __slots__ = (_ARGS, _DOC, _KWARGS, _LOCAL, _NAME, "__dict__", "__weakref__")
     __module__ = _OfTheObject(__name__, "__module__")
     __doc__ = _OfTheObject(__doc__, "__doc__")
 
@@ -68,7 +73,7 @@ class Proxy:
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
-        __doc__: str | None = None,  # accepted; the object's own is shown
+        __doc__: str | None = None,  # the object's own is shown without one
     ) -> None:
         keep = object.__setattr__
         keep(self, _LOCAL, local)
@@ -76,6 +81,8 @@ class Proxy:
         keep(self, _KWARGS, kwargs or {})
         if name is not None:
             keep(self, _NAME, name)
+        if __doc__ is not None:
+            keep(self, _DOC, __doc__)
 
     def _get_current_object(self) -> Any:
         """What this stands for now."""

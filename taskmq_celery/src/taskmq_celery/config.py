@@ -136,8 +136,6 @@ NOT_USED: Mapping[str, str] = {
     "task_retry_on_worker_lost": "a job whose worker was lost is always run again",
     "task_soft_time_limit": _CHILD,
     "task_time_limit": _CHILD,
-    "worker_direct": "a queue for each worker is not supported yet",
-    "worker_cancel_long_running_tasks_on_connection_loss": _BROKER,
     "worker_detect_quorum_queues": _BROKER,
     "worker_disable_prefetch": _PREFETCH,
     "worker_enable_prefetch_count_reduction": _PREFETCH,

@@ -150,3 +150,10 @@ def test_a_configuration_names_backends_of_its_own() -> None:
     app = Celery("t", set_as_current=False)
     app.loader.config_from_object({"override_backends": {"mine": "somewhere.mine:Backend"}})
     assert app.loader.override_backends == {"mine": "somewhere.mine:Backend"}
+
+
+def test_nothing_may_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CELERY_CONFIG_MODULE", raising=False)
+    loader = BaseLoader(app=None)
+    assert loader.read_configuration() is None
+    assert loader.conf == {}

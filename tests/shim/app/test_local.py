@@ -137,3 +137,8 @@ def test_importing_what_may_not_be_there() -> None:
 def test_classes_may_be_written_with_their_types(kind: Any) -> None:
     assert get_origin(kind[[int], str]) is kind
     assert get_args(kind[str]) == (str,)
+
+
+def test_a_text_of_its_own() -> None:
+    assert Proxy(lambda: int, __doc__="what it stands for").__doc__ == "what it stands for"
+    assert Proxy(lambda: int).__doc__ == int.__doc__

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu.entity import Exchange, Queue
+from kombu.exceptions import OperationalError
+from kombu.messaging import Consumer
 from tests import services
 from tests.shim.control.working import NAME, make_app, worker_of
 from tests.waiting import PATIENCE
 
-from celery import Celery
+from celery import Celery, bootsteps
+from celery.worker import WorkController, state
 from taskmq_celery.brokers import connection_url
 
 pytestmark = pytest.mark.integration
@@ -120,3 +126,97 @@ def test_a_broker_that_comes_back(
         assert lines[0].startswith("consumer: Connection to broker lost.")
         assert lines[-1].startswith("Connected to redis://")
     app.close()
+
+
+def test_a_consumer_step_goes_on_when_the_broker_comes_back(
+    start_service: Callable[..., Any],
+) -> None:
+    got: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    own = Queue("own", Exchange("own"), "own")
+
+    class Own(bootsteps.ConsumerStep):
+        def get_consumers(self, channel: Any) -> Any:
+            return [Consumer(channel, queues=[own], callbacks=[self.handle], accept=["json"])]
+
+        def handle(self, body: Any, message: Any) -> None:
+            message.ack()
+            got.put(body)
+
+    def publish(body: Any) -> None:
+        with make_app(redis.url) as sending, sending.producer_or_acquire() as producer:
+            producer.publish(body, exchange=own.exchange, routing_key="own", declare=[own])
+
+    redis = start_service(services.Redis, {"appendonly": "yes"})
+    app = make_app(redis.url)
+    app.steps["consumer"].add(Own)
+    with worker_of(app):
+        publish(["before"])
+        assert got.get(timeout=PATIENCE) == ["before"]
+        redis.restart()
+        publish(["after"])
+        assert got.get(timeout=PATIENCE) == ["after"]
+    app.close()
+
+
+def test_a_broker_is_tried_again_as_the_settings_say(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kombu.utils.functional.sleep", lambda seconds: None)
+    app = make_app(f"redis://127.0.0.1:{services.free_port()}/0")
+    consumer = WorkController(app=app, pool="solo").consumer
+    assert consumer is not None
+    app.conf.broker_connection_retry_on_startup = False
+    app.conf.broker_connection_max_retries = 1
+    errors = consumer.connection_errors
+    with pytest.raises(errors):
+        consumer.connect()  # the first time
+    assert "Trying again" not in caplog.text
+    with pytest.raises(OperationalError):
+        consumer.connect()
+    assert "consumer: Cannot connect to redis://" in caplog.text
+    assert "Trying again in 2.00 seconds... (1/1)" in caplog.text
+    caplog.clear()
+    app.conf.broker_connection_retry = False
+    with pytest.raises(errors):
+        consumer.connect()
+    assert "Trying again" not in caplog.text
+
+
+def test_what_runs_is_ended_with_its_connection_if_it_is_given_out_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Celery("t", broker="memory://", set_as_current=False)
+    consumer = WorkController(app=app, pool="solo").consumer
+    assert consumer is not None
+    ended: list[str] = []
+
+    class Running:
+        acknowledged = False
+
+        def __init__(self, id: str, acks_late: bool) -> None:
+            self.id, self.task = id, SimpleNamespace(acks_late=acks_late)
+
+        def cancel(self, pool: Any, emit_retry: bool = True) -> None:
+            ended.append(f"{self.id} {emit_retry}")
+            if self.id == "broken":
+                raise OSError("gone")
+
+    late, early, broken = Running("late", True), Running("early", False), Running("broken", True)
+    done = Running("done", True)
+    lost = ConnectionResetError("gone")
+    try:
+        state.active_requests.update([late, early, broken, done])
+        state.successful_requests.add("done")
+        with pytest.warns(PendingDeprecationWarning, match="run twice"):
+            consumer.on_connection_error_after_connected(lost)
+        assert ended == []
+        app.conf.worker_cancel_long_running_tasks_on_connection_loss = True
+        consumer.on_connection_error_after_connected(lost)
+        assert sorted(ended) == ["broken True", "done True", "late True"]
+        ended.clear()
+        state.active_requests.discard(broken)
+        consumer.cancel_active_requests()
+        assert sorted(ended) == ["early True", "late False"]
+    finally:
+        state.reset_state()
+    assert f"Trying to re-establish the connection... ({lost!r})" in caplog.text

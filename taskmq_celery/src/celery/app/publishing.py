@@ -19,6 +19,7 @@ from celery import signals
 from celery.exceptions import ImproperlyConfigured
 from celery.utils.dispatch import Signal
 from celery.utils.functional import maybe_list
+from celery.utils.nodenames import worker_direct
 from celery.utils.saferepr import saferepr
 from taskmq_celery.engine import engine_for
 from taskmq_celery.graph import Graph, More, Place, make_room
@@ -362,12 +363,16 @@ def _destination(amqp: Any, options: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _bound_to(queues: Any, exchange: Any, key: str | None) -> Any:
-    """The declared queue behind an exchange or routing key; a key may be a queue's name."""
+    """The declared queue behind an exchange or routing key, or that of one worker alone
+    (``worker_direct``); a key may be a queue's name."""
     wanted = getattr(exchange, "name", exchange)
     for queue in queues.values():
         if wanted in (None, "", queue.exchange.name) and key in (None, queue.routing_key):
             return queue
-    return queues[key] if key and not wanted else None
+    if key and wanted:
+        direct = worker_direct(key)
+        return direct if wanted == direct.exchange.name else None
+    return queues[key] if key else None
 
 
 def _serializer(conf: Any, given: str | None) -> str:

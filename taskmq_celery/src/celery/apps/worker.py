@@ -9,6 +9,7 @@ import os
 import signal as _signal
 import sys
 from collections.abc import Callable
+from os import write  # this one: libraries of green threads replace it in its module
 from typing import Any
 
 from celery import signals
@@ -102,7 +103,7 @@ class Worker(WorkController):
 
     def on_worked(self, report: Any) -> None:
         if self.winding_down:
-            _say("\nworker: Cold shutdown (MainProcess)")
+            safe_say("worker: Cold shutdown (MainProcess)", sys.__stdout__)
         if report.interrupted:
             _say(f"Restoring {report.interrupted} unacknowledged message(s)")
 
@@ -200,9 +201,6 @@ class Worker(WorkController):
             if not (has_children and setting in SETTINGS_OF_CHILDREN):
                 logger.info("Setting %s: %s", setting, why)
 
-    def __str__(self) -> str:
-        return self.hostname
-
 
 NO_MEANING = {
     "autoscale": "the number of slots is fixed; set it with --concurrency",
@@ -227,15 +225,23 @@ SETTINGS_OF_CHILDREN = {
 """What has a meaning where tasks run in child processes."""
 
 
+def safe_say(msg: str, f: Any = sys.__stderr__) -> None:
+    """Print a line of its own, from a signal handler too: no buffer, no lock, and no error if
+    nobody reads it."""
+    _print(f"\n{msg}\n", f)
+
+
 def _say(message: str) -> None:
-    """Print to the real standard output, from a signal handler too: no buffer, no lock."""
-    stream = sys.__stdout__
+    _print(f"{message}\n", sys.__stdout__)
+
+
+def _print(text: str, stream: Any) -> None:
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         stream.flush()  # closed, nobody reads it, or the signal came in the middle of a flush
     with contextlib.suppress(OSError, ValueError):
-        os.write(stream.fileno(), f"{message}\n".encode(errors="replace"))
+        write(stream.fileno(), text.encode(errors="replace"))
 
 
 def install_signal_handlers(worker: Worker) -> None:
@@ -262,7 +268,7 @@ def _shutdown_handler(worker: Worker, sig: str, *, warm: bool, exitcode: int) ->
         )
 
     def handle_warm(number: int, frame: Any) -> None:
-        _say("\nworker: Warm shutdown (MainProcess)")
+        safe_say("worker: Warm shutdown (MainProcess)", sys.__stdout__)
         tell()
         worker.stop(in_sighandler=True, exitcode=exitcode)
 
@@ -273,8 +279,8 @@ def _shutdown_handler(worker: Worker, sig: str, *, warm: bool, exitcode: int) ->
             worker.wind_down(grace, exitcode=exitcode)
             return
         if worker.winding_down:
-            _say("\nWaiting gracefully for cold shutdown to complete...")
-        _say("\nworker: Cold shutdown (MainProcess)")
+            safe_say("Waiting gracefully for cold shutdown to complete...", sys.__stdout__)
+        safe_say("worker: Cold shutdown (MainProcess)", sys.__stdout__)
         tell()
         worker.exitcode = exitcode
         worker.terminate(in_sighandler=True)
@@ -294,14 +300,15 @@ def _interrupt_handler(worker: Worker) -> Handler:
     def second(number: int, frame: Any) -> None:
         if not worker.grace:
             os_signals["INT"] = third
-        _say("\nworker: Hitting Ctrl+C again will terminate all running tasks!")
+        safe_say("worker: Hitting Ctrl+C again will terminate all running tasks!", sys.__stdout__)
         cold(number, frame)
 
     def first(number: int, frame: Any) -> None:
         os_signals["INT"] = second
-        _say(
-            "\nworker: Hitting Ctrl+C again will initiate cold shutdown, "
-            "terminating all running tasks!"
+        safe_say(
+            "worker: Hitting Ctrl+C again will initiate cold shutdown, "
+            "terminating all running tasks!",
+            sys.__stdout__,
         )
         warm(number, frame)
 
@@ -310,7 +317,7 @@ def _interrupt_handler(worker: Worker) -> Handler:
 
 def _restart_handler(worker: Worker) -> Handler:
     def handle(number: int, frame: Any) -> None:
-        _say(f"\nRestarting celery worker ({' '.join(sys.argv)})")
+        safe_say(f"Restarting celery worker ({' '.join(sys.argv)})", sys.__stdout__)
         worker.restart_wanted = True
         worker.stop(in_sighandler=True, exitcode=EX_OK)
 

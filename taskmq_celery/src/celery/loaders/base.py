@@ -134,15 +134,13 @@ class BaseLoader:
     def conf(self) -> Any:
         """The configuration source: whatever `read_configuration` gives, unless one was set."""
         if self._conf is unconfigured:
-            self._conf = self.read_configuration()
+            self._conf = self.read_configuration() or {}
         return self._conf
 
     def read_configuration(self, env: str = "CELERY_CONFIG_MODULE") -> Any:
-        """The module that the environment variable names, or nothing."""
+        """The module that the environment variable names; ``None`` where it names none."""
         name = os.environ.get(env)
-        if not name:
-            return {}
-        return self._import_config(name)
+        return self._import_config(name) if name else None
 
     def config_from_object(self, obj: Any, silent: bool = False) -> bool:
         """Take the configuration from an object, or from the one of that name.

@@ -47,8 +47,7 @@ def setup_security(
     ``key``, ``cert`` and ``store`` are paths; what is not given comes from the settings. Raises
     `ImproperlyConfigured`.
     """
-    if app is None:
-        app = celery.current_app._get_current_object()
+    app = celery.current_app if app is None else app
     _disable_insecure_serializers(allowed_serializers)
     conf = app.conf
     if conf.task_serializer != "auth" or list(conf.accept_content or ()) != ["auth"]:

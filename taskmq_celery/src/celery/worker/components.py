@@ -88,12 +88,17 @@ class Pool(bootsteps.StartStopStep):
         w.pool = None
 
     def create(self, w: Any) -> Any:
-        w.pool = w.pool_cls(
+        w.pool = self.instantiate(
+            w.pool_cls,
             w.concurrency,
             maxtasksperchild=w.max_tasks_per_child,
+            max_memory_per_child=w.max_memory_per_child,
             soft_timeout=w.soft_time_limit,
             timeout=w.time_limit,
+            lost_worker_timeout=w.worker_lost_wait,
             putlocks=w.pool_putlocks,
+            allow_restart=w.pool_restarts,
+            forking_enable=True,
             app=w.app,
             initargs=(w.app, w.hostname),
         )

@@ -13,16 +13,13 @@ from celery.utils.log import get_logger
 
 from . import state
 from .control import Panel
+from .reconnecting import Tries, one_line
 
 __all__ = ("Pidbox", "gPidbox")
 
 logger = get_logger(__name__)
-consumer_logger = get_logger("celery.worker.consumer.consumer")
 connection_logger = get_logger("celery.worker.consumer.connection")
 
-CANNOT_CONNECT = "consumer: Cannot connect to %s: %s.\n%s\n"
-NEXT = "Will retry using next failover."
-AGAIN = "Trying again in {:.2f} seconds... ({})"
 LATER = {"interval_start": 2, "interval_step": 2, "interval_max": 32}
 """Seconds between two tries to connect: at first, more each time, at most."""
 
@@ -101,9 +98,7 @@ class Pidbox:
                     if isinstance(error, self._errors):
                         c.on_connection_error_after_connected(error)
                         continue
-                logger.warning(
-                    "Remote control: %s; trying again in %.1f s", _one_line(error), pause
-                )
+                logger.warning("Remote control: %s; trying again in %.1f s", one_line(error), pause)
                 self._sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             finally:
@@ -120,23 +115,16 @@ class Pidbox:
         # Nobody would answer the broker's heartbeats while a command is carried out.
         connection = app.connection_for_read(heartbeat=0)
         self._errors = (*connection.recoverable_connection_errors, OSError)
-        most = app.conf.broker_connection_max_retries
-        tries = 0
-
-        def tell(error: BaseException, interval: float) -> None:
-            nonlocal tries
-            then = NEXT
-            if interval:
-                tries += 1
-                then = AGAIN.format(interval, f"{tries}/{most}" if most else tries)
-            consumer_logger.error(CANNOT_CONNECT, connection.as_uri(), _one_line(error), then)
+        tries = Tries(connection, app.conf.broker_connection_max_retries)
 
         def go_on() -> None:
             if self._is_over:
                 raise _StoppedError
 
-        connection.ensure_connection(tell, callback=go_on, reraise_as_library_errors=False, **LATER)
-        if self._was_connected or tries:
+        connection.ensure_connection(
+            tries, callback=go_on, reraise_as_library_errors=False, **LATER
+        )
+        if self._was_connected or tries.count:
             connection_logger.info("Connected to %s", connection.as_uri())
         self._was_connected = True
         return connection
@@ -198,7 +186,3 @@ class _StoppedError(Exception):
 
 def _code(error: SystemExit) -> int:
     return error.code if isinstance(error.code, int) else EX_OK
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

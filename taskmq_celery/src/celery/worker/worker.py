@@ -26,7 +26,7 @@ from celery.exceptions import (
 )
 from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
 from celery.utils.log import get_logger, mlevel
-from celery.utils.nodenames import default_nodename, node_format
+from celery.utils.nodenames import default_nodename, node_format, worker_direct
 from celery.utils.text import str_to_list
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
@@ -167,6 +167,7 @@ class WorkController:
         timer_precision: float | None = None,
         autoscaler_cls: Any = None,
         pool_putlocks: bool | None = None,
+        pool_start_method: str | None = None,
         pool_restarts: bool | None = None,
         optimization: str | None = None,
         O: str | None = None,  # noqa: E741, N803  # Celery's name
@@ -195,6 +196,9 @@ class WorkController:
         self.task_events: bool = either("worker_send_task_events", task_events)
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
         self.pool_putlocks = bool(either("worker_pool_putlocks", pool_putlocks))
+        self.pool_start_method = _start_method(
+            either("worker_pool_start_method", pool_start_method)
+        )
         self.pool_restarts = bool(either("worker_pool_restarts", pool_restarts))
         self.consumer_cls = either("worker_consumer", consumer_cls)
         self.timer_cls = either("worker_timer", timer_cls) or self.pool_cls.Timer
@@ -290,6 +294,7 @@ class WorkController:
 
     def setup_queues(self, include: Sequence[str], exclude: Sequence[str] | None = None) -> None:
         """Take jobs from these queues, or from all that are configured; not from ``exclude``.
+        With ``worker_direct`` also from one of its own (`celery.utils.nodenames.worker_direct`).
 
         Raises `ImproperlyConfigured` for a queue that is not configured and may not be created.
         """
@@ -300,6 +305,8 @@ class WorkController:
             name = error.args[0] if error.args else ""
             raise ImproperlyConfigured(UNKNOWN_QUEUE.format(list(include), name)) from None
         queues.deselect(list(exclude or ()))
+        if self.app.conf.worker_direct:
+            queues.select_add(worker_direct(self.hostname))
 
     def consume(self, queues: Mapping[str, Any]) -> None:
         """Take jobs from these queues (kombu's, by name) from now on, and from no others."""
@@ -607,6 +614,9 @@ class WorkController:
     def __repr__(self) -> str:
         return f"<Worker: {self.hostname} ({self.state_name})>"
 
+    def __str__(self) -> str:
+        return self.hostname
+
 
 class _Observer:
     """Passes on what the engine's worker tells."""
@@ -681,6 +691,13 @@ def _pool(wanted: Any) -> type[BasePool]:
     if not (isinstance(found, type) and issubclass(found, BasePool)):
         raise ImproperlyConfigured(f"{wanted!r} is no celery.concurrency.base.BasePool")
     return found
+
+
+def _start_method(wanted: Any) -> str:
+    """How the user wants children to begin. Raises `ImproperlyConfigured` for what is no way."""
+    if wanted not in (None, "fork", "spawn"):
+        raise ImproperlyConfigured(f"worker_pool_start_method is 'fork' or 'spawn', not {wanted!r}")
+    return wanted or "fork"
 
 
 def _required(step: Any) -> Sequence[Any]:

@@ -31,7 +31,7 @@ def TaskMessage(  # noqa: N802  # Celery's name
     """A message of protocol 2: a `Mock` with the attributes of kombu's messages."""
     task_id = id or uuid()
     embed = {"callbacks": callbacks, "errbacks": errbacks, "chain": chain}
-    message = _message(task_id, (args, dict(kwargs or {}), embed))
+    message = _message(task_id, (args, kwargs or {}, embed))
     message.headers = {
         "id": task_id,
         "task": name,
@@ -57,7 +57,7 @@ def TaskMessage1(  # noqa: N802  # Celery's name
         "task": name,
         "id": task_id,
         "args": args,
-        "kwargs": dict(kwargs or {}),
+        "kwargs": kwargs or {},
         "callbacks": callbacks,
         "errbacks": errbacks,
         **options,

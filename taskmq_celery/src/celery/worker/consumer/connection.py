@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kombu.common import ignore_errors
+from kombu.utils.url import maybe_sanitize_url
 
 from celery import bootsteps
+from celery.utils.functional import maybe_list
 from taskmq_celery.brokers import carries_control
 
 __all__ = ("Connection",)
@@ -27,9 +29,14 @@ class Connection(bootsteps.StartStopStep):
             ignore_errors(opened, opened.close)
 
     def info(self, c: Any) -> dict[str, Any]:
-        """What kombu tells of the broker, without the password; nothing where messages are none
-        of kombu's."""
+        """What kombu tells of the broker, without passwords; nothing where messages are none of
+        kombu's."""
         if not carries_control(c.app.conf.broker_read_url):
             return {}
-        told = c.app.connection_for_read().info()
-        return {"broker": {name: value for name, value in told.items() if name != "password"}}
+        told = dict(c.app.connection_for_read().info())
+        told.pop("password", None)
+        others = told.get("alternates")
+        if others:
+            hidden = [maybe_sanitize_url(url) for url in maybe_list(others)]
+            told["alternates"] = hidden[0] if isinstance(others, str) else hidden
+        return {"broker": told}

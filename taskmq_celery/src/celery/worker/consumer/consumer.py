@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Thread, current_thread
+from time import monotonic
 from typing import Any, ClassVar
 
 from kombu.utils.limits import TokenBucket
 
 from celery import bootsteps
+from celery.bootsteps import CLOSE, TERMINATE
+from celery.exceptions import CPendingDeprecationWarning
 from celery.platforms import EX_FAILURE
 from celery.utils.functional import noop
 from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.time import rate
-from celery.worker.state import active_requests, scheduled_requests
+from celery.worker.reconnecting import Tries
+from celery.worker.state import active_requests, scheduled_requests, successful_requests
 from taskmq_celery.brokers import carries_control
 
 from .messages import MessageHandling, dump_body
@@ -28,7 +34,15 @@ logger = get_logger(__name__)
 DRAIN = 0.2
 """Longest wait for a message, in seconds, after which to see whether the worker stops."""
 
-LOST = "consumer: Connection to broker lost. Trying to re-establish the connection..."
+CONNECTION_RETRY = "consumer: Connection to broker lost. Trying to re-establish the connection..."
+COLLECT_SOCKET_TIMEOUT = 1
+"""Seconds that each step of the end of a lost connection may take."""
+
+CANCEL_TASKS_BY_DEFAULT = (
+    "tasks that are acknowledged late go on when the connection of their messages is lost, and run "
+    "twice, since those are given out again: to have them ended, as Celery 6 will, set "
+    "worker_cancel_long_running_tasks_on_connection_loss"
+)
 
 
 class Consumer(MessageHandling):
@@ -84,7 +98,7 @@ class Consumer(MessageHandling):
         self.on_task_message: set[Any] = set()
         """Functions that are given the request of every task that arrives."""
         self.init_callback: Callable[..., Any] | None = init_callback
-        self.amqheartbeat = amqheartbeat
+        self.amqheartbeat = app.conf.broker_heartbeat if amqheartbeat is None else amqheartbeat
         self.disable_rate_limits = disable_rate_limits
         self.initial_prefetch_count = initial_prefetch_count
         self.prefetch_multiplier = prefetch_multiplier
@@ -93,7 +107,9 @@ class Consumer(MessageHandling):
         """Whether the worker was asked to stop: nothing new is begun. Set by signal handlers."""
         self.opened: Any = None
         """`connection`, if it is open."""
+        self.first_connection_attempt = True
         self._drainer: Thread | None = None
+        self._next_beat = 0.0
         self.steps: list[Any] = []
         self.blueprint = self.Blueprint(steps=app.steps["consumer"], on_close=self.on_close)
         self.blueprint.apply(self, **{**(worker_options or {}), **kwargs})
@@ -101,10 +117,14 @@ class Consumer(MessageHandling):
     # -- its life ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the steps, and say that the worker is ready. A step that cannot start ends the
-        worker."""
+        """Start the steps, and say that the worker is ready, if it was not closed before. A step
+        that cannot start ends the worker."""
+        if self.blueprint.state in (CLOSE, TERMINATE):
+            return
         try:
             self.blueprint.start(self)
+        except _ClosingError:
+            return
         except Exception as error:
             logger.critical("Unrecoverable error: %r", error, exc_info=True)
             self.controller.stop(exitcode=EX_FAILURE)
@@ -148,11 +168,16 @@ class Consumer(MessageHandling):
         self.blueprint.send_all(self, "register_with_event_loop", "hub.register", args=(hub,))
 
     def cancel_active_requests(self) -> None:
-        """End the tasks of a program's own messages that run in its pool and are acknowledged late,
-        as when the connection to their broker is lost: they are given out again."""
+        """End the tasks of a program's own messages that run in its pool: those whose messages the
+        broker gives out again, and the others as for a retry. What has succeeded, or is
+        acknowledged and would not run again, is left alone."""
         for request in list(active_requests):
-            if request.task.acks_late and not request.acknowledged:
-                request.cancel(self.pool)
+            if request.id in successful_requests:
+                continue
+            if not request.task.acks_late:
+                request.cancel(self.pool, emit_retry=True)
+            elif not request.acknowledged:
+                request.cancel(self.pool, emit_retry=False)
 
     @property
     def timer(self) -> Any:
@@ -191,9 +216,26 @@ class Consumer(MessageHandling):
         return self.app.connection_for_write(url, heartbeat=heartbeat)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Open a connection, if it is not; it is given back."""
-        conn.connect()
+        """Open a connection, if it is not; it is given back.
+
+        It is tried as often as the settings say: the first time
+        ``broker_connection_retry_on_startup``, or where that is ``None``, and later,
+        ``broker_connection_retry``; ``broker_connection_max_retries``. Raises what the broker's
+        client raises, and kombu's ``OperationalError`` after the last try of several.
+        """
+        conf, first = self.app.conf, self.first_connection_attempt
+        self.first_connection_attempt = False
+        on_startup = conf.broker_connection_retry_on_startup if first else None
+        if not (conf.broker_connection_retry if on_startup is None else on_startup):
+            conn.connect()
+            return conn
+        most = conf.broker_connection_max_retries
+        conn.ensure_connection(Tries(conn, most), most, callback=self._go_on)
         return conn
+
+    def _go_on(self) -> None:
+        if self.closing:
+            raise _ClosingError
 
     @property
     def connection_errors(self) -> Any:
@@ -209,8 +251,22 @@ class Consumer(MessageHandling):
         self._connection_errors = errors
 
     def on_connection_error_after_connected(self, exc: BaseException) -> None:
-        """When remote control has lost its connection, which is opened again."""
-        logger.warning(LOST)
+        """When the connection of remote control or of the consumer steps is lost, which is then
+        opened again. The worker's own tasks go on: the engine has a connection of its own. Those
+        of a program's own messages are ended, if they are acknowledged late, where
+        ``worker_cancel_long_running_tasks_on_connection_loss`` says so."""
+        logger.warning("%s (%r)", CONNECTION_RETRY, exc)
+        logger.debug("Connection error: %r", exc, exc_info=exc)
+        again = [one for one in active_requests if one.task.acks_late and not one.acknowledged]
+        if not self.app.conf.worker_cancel_long_running_tasks_on_connection_loss:
+            if again:
+                warnings.warn(CANCEL_TASKS_BY_DEFAULT, CPendingDeprecationWarning, stacklevel=2)
+            return
+        for request in again:
+            try:
+                request.cancel(self.pool)
+            except Exception as error:  # of the connection that is lost, perhaps
+                logger.warning("Could not end %s: %r", request, error)
 
     def drain(self) -> None:
         """From now on, hand the messages of `connection` to their consumers, in a thread."""
@@ -225,15 +281,45 @@ class Consumer(MessageHandling):
             self._drainer.join()
 
     def _drain(self) -> None:
+        lost = False
         while not self.closing:
             try:
+                if lost:
+                    self._begin_consumers_anew()
+                    lost = False
+                self._beat_heart()
                 self.connection.drain_events(timeout=DRAIN)
             except TimeoutError:
                 continue
-            except Exception:
-                if not self.closing:
+            except Exception as error:
+                if self.closing:
+                    return
+                if not isinstance(error, self.connection_errors):
                     logger.exception("Consumer steps get no messages any more")
-                return
+                    return
+                self.on_connection_error_after_connected(error)
+                lost = True
+
+    def _beat_heart(self) -> None:
+        """Tell the broker, if it has to be told, that this end of the connection is there."""
+        interval = self.connection.get_heartbeat_interval()
+        if interval and monotonic() >= self._next_beat:
+            rate = self.app.conf.broker_heartbeat_checkrate
+            self._next_beat = monotonic() + interval / rate
+            self.connection.heartbeat_check(rate)
+
+    def _begin_consumers_anew(self) -> None:
+        """The steps that consume messages leave a connection that is lost, and get another one."""
+        steps = [step for step in self.steps if isinstance(step, bootsteps.ConsumerStep)]
+        if self.opened is not None:
+            with suppress(Exception):  # it is lost: whatever there is to raise
+                self.opened.collect(socket_timeout=COLLECT_SOCKET_TIMEOUT)
+            for step in reversed(steps):
+                with suppress(Exception):
+                    step.stop(self)
+            self.opened = None
+        for step in steps:
+            step.start(self)
 
     # -- what it takes -----------------------------------------------------------------------
 
@@ -313,3 +399,7 @@ class Consumer(MessageHandling):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.hostname} ({self.controller.state_name})>"
+
+
+class _ClosingError(Exception):
+    """The worker is to stop, and does not wait for its broker any more."""
