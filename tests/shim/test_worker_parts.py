@@ -355,7 +355,7 @@ def test_children_begin_in_one_of_two_ways(app: Celery) -> None:
 
 
 def test_nobody_is_told_the_passwords_of_other_brokers(app: Celery) -> None:
-    app.conf.broker_url = "amqp://u:one@h1//;amqp://u:two@h2//"
+    app.conf.update(broker_url="amqp://u:one@h1//;amqp://u:two@h2//")
     consumer = WorkController(app=app, pool="solo").consumer
     assert consumer is not None
     told = Connection.info(consumer.blueprint[Connection.name], consumer)["broker"]

@@ -97,19 +97,23 @@ def test_every_child_is_told_when_it_begins_and_ends(program: Any) -> None:
         import os
         from celery.signals import worker_process_init, worker_process_shutdown
 
-        @worker_process_init.connect
+        @worker_process_init.connect(sender="w1@box")
         def begin(**kwargs):
             open(f"begun-{os.getpid()}", "w").close()
 
-        @worker_process_shutdown.connect
+        @worker_process_shutdown.connect(sender="w1@box")
         def end(pid, exitcode, **kwargs):
             open(f"ended-{pid}-{exitcode}", "w").close()
+
+        @worker_process_init.connect(sender="another@box")
+        def never(**kwargs):
+            os._exit(1)
 
         @app.task
         def pid():
             return os.getpid()
     """)
-    worker = program.ready_worker("-c", "1", "--max-tasks-per-child=2")
+    worker = program.ready_worker("-n", "w1@box", "-c", "1", "--max-tasks-per-child=2")
     pids = program.ask("""
         import json; from proj import pid
         print(json.dumps([pid.delay().get(timeout=15) for _ in range(4)]))

@@ -154,6 +154,6 @@ def test_a_configuration_names_backends_of_its_own() -> None:
 
 def test_nothing_may_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CELERY_CONFIG_MODULE", raising=False)
-    loader = BaseLoader(app=None)
+    loader = BaseLoader(app=Celery("t", set_as_current=False))
     assert loader.read_configuration() is None
     assert loader.conf == {}

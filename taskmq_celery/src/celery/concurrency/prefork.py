@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from signal import SIGTERM
 from typing import Any
 
-from celery import signals
+from celery import platforms, signals
 from celery.platforms import EX_OK
 
 from .base import BasePool
@@ -20,6 +20,9 @@ from .calls import CallProcesses
 from .thread import ApplyResult
 
 __all__ = ("TaskPool", "process_destructor", "process_initializer")
+
+_process_hostname: str | None = None
+"""In a child: the name of its worker, the sender of the signals of its life."""
 
 
 class TaskPool(BasePool):
@@ -101,13 +104,17 @@ def process_initializer(app: Any, hostname: str) -> None:
     """In a child, before its first task."""
     process = multiprocessing.current_process()
     process.name = f"ForkPoolWorker-{os.getpid()}"
+    platforms.set_mp_process_title("celeryd", hostname=hostname)
+    global _process_hostname
+    _process_hostname = hostname
+    app.set_current()
     app.loader.init_worker_process()
-    signals.worker_process_init.send(sender=None)
+    signals.worker_process_init.send(sender=hostname)
 
 
 def process_destructor(pid: int, exitcode: int) -> None:
     """In a child, after its last."""
-    signals.worker_process_shutdown.send(sender=None, pid=pid, exitcode=exitcode)
+    signals.worker_process_shutdown.send(sender=_process_hostname, pid=pid, exitcode=exitcode)
 
 
 def end_child(exitcode: int) -> None:
