@@ -206,11 +206,11 @@ CEILINGS = {
         "run_workflow": Cost(33, 0.025, 3.6),
     },
     "redis": {
-        "submit": Cost(83, 1, 9.5),
-        "run": Cost(32, 0.025, 1.3),
-        "submit_many": Cost(3.5, 0.001, 1.1),
+        "submit": Cost(69, 1, 9.5),
+        "run": Cost(31, 0.025, 1.3),
+        "submit_many": Cost(1.4, 0.001, 0.02),
         "submit_workflow": Cost(28, 0.002, 0.03),
-        "run_workflow": Cost(35, 0.025, 2.5),
+        "run_workflow": Cost(34, 0.025, 2.5),
     },
     "postgres": {
         "submit": Cost(116, 1, 1),

@@ -1,8 +1,9 @@
-"""Storing jobs, by one of two scripts: most jobs need little of what there is."""
+"""Storing jobs, by one of three scripts: most jobs need little of what there is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,8 +12,9 @@ from taskmq.errors import IdempotencyConflict, QueueFull, TransportError, Unknow
 from taskmq.transport import Enqueued
 from taskmq.transports._alike import all_plain
 
+from .plain import is_plain, one_of, runs_of
 from .server import Server
-from .wire import entry_of, is_plain, plain_runs_of
+from .wire import encode, entry_of
 
 __all__ = ["enqueue", "refusal"]
 
@@ -22,12 +24,19 @@ TURNS = b"turns"
 def enqueue(server: Server, sealed: Sequence[Sealed], now: float | None) -> list[Enqueued]:
     """See `taskmq.transport.Producer.enqueue`."""
     if all_plain(sealed, is_plain):
-        runs = plain_runs_of(sealed)
-        answer = server.run("enqueue_plain", {"now": now, "runs": runs, "count": len(sealed)})
+        answer = _enqueue_plain(server, sealed, now)
         if answer != TURNS:
             return _answers(sealed, answer)
     entries = [entry_of(each) for each in sealed]
     return _answers(sealed, server.run("enqueue", {"now": now, "entries": entries}))
+
+
+def _enqueue_plain(server: Server, sealed: Sequence[Sealed], now: float | None) -> Any:
+    if len(sealed) == 1:
+        return server.send("enqueue_one", *one_of(sealed[0], now))
+    envelopes = [each.data for each in sealed]
+    arguments = {"now": now, "runs": runs_of(sealed), "sizes": list(map(len, envelopes))}
+    return server.send("enqueue_plain", encode(arguments), b"".join(envelopes))
 
 
 class _Refusal(msgspec.Struct):

@@ -21,6 +21,7 @@ LANES = (*READING, "jobs", "signals", "gates", "passes", "fair", "lanes", "moves
 ALL = (*LANES, "dependencies", "endings", "tidy")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "enqueue": (*ALL, "room", "intake"),
+    "enqueue_one": (),
     "enqueue_plain": (),
     "exchange": (*ALL, "room", "intake", "plain", "settle", "reserve"),
     "extend": LANES,

@@ -59,14 +59,17 @@ class Server:
 
     def run(self, command: str, arguments: Arguments) -> Any:
         """Run a script: one round trip. Raises `TransportError`."""
+        return self.send(command, encode(arguments))
+
+    def send(self, command: str, *values: bytes | str) -> Any:
+        """Run a script that has its arguments one by one. Raises `TransportError`."""
         wanted, keys = script(command), ("2", self._key, self._missing)
-        packed = encode(arguments)
         self._check()
         try:
             try:
-                return self._link.call("EVALSHA", wanted.sha, *keys, packed)
+                return self._link.call("EVALSHA", wanted.sha, *keys, *values)
             except NoScriptError:  # a new server, or one that has restarted
-                return self._link.call("EVAL", wanted.source, *keys, packed)
+                return self._link.call("EVAL", wanted.source, *keys, *values)
         except FAILURES as error:
             raise self.translated(error) from error
 

@@ -16,7 +16,6 @@ from taskmq.envelope import DAY, Envelope, Sealed, fingerprint
 from taskmq.limits import Limit
 from taskmq.records import Failure, Held, HistoryEntry, JobRecord, WorkerRecord
 from taskmq.states import JobState
-from taskmq.transports._alike import is_free
 from taskmq.transports._fair import UNIT
 
 __all__ = [
@@ -25,10 +24,9 @@ __all__ = [
     "encode",
     "encode_record",
     "entry_of",
-    "is_plain",
+    "fields_of",
     "packed",
     "payload_of",
-    "plain_runs_of",
     "raw_bytes",
     "records_of",
     "replacement_of",
@@ -41,13 +39,6 @@ Arguments = dict[str, Any]
 encode = msgspec.msgpack.Encoder().encode
 _encode_json = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
-
-
-MAP_16 = b"\xde"
-STRING_8 = b"\xd9"
-SMALL_MAP = 0x80
-ADDED_FIELDS = 3
-"""How many the script that stores plain jobs adds to the record of each."""
 
 
 def raw_bytes(data: bytes) -> msgspec.Raw:
@@ -114,7 +105,8 @@ decode_stored = msgspec.msgpack.Decoder(Stored).decode
 _decode_history = msgspec.msgpack.Decoder(tuple[HistoryEntry, ...]).decode
 
 
-def _fields_of(envelope: Envelope) -> Fields:
+def fields_of(envelope: Envelope) -> Fields:
+    """What an envelope says of its job."""
     return Fields(
         envelope.id,
         envelope.queue,
@@ -137,7 +129,7 @@ def _fields_of(envelope: Envelope) -> Fields:
 def entry_of(sealed: Sealed) -> Arguments:
     """A new job."""
     envelope = sealed.envelope
-    entry: Arguments = {"job": _fields_of(envelope), "data": raw_bytes(sealed.data)}
+    entry: Arguments = {"job": fields_of(envelope), "data": raw_bytes(sealed.data)}
     if envelope.after:
         entry["after"] = list(dict.fromkeys(dependency.job for dependency in envelope.after))
     if envelope.key is not None:
@@ -150,55 +142,9 @@ def entry_of(sealed: Sealed) -> Arguments:
     return entry
 
 
-def is_plain(sealed: Sealed) -> bool:
-    """Whether a new job that waits for no other needs nothing but its place in a queue."""
-    return is_free(sealed) and sealed.envelope.workflow is None
-
-
-def plain_runs_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
-    """New jobs of that kind, as enqueue_plain.lua wants them. Those that follow each other with one
-    pattern are one run: what they have in common is packed once."""
-    runs: list[tuple[Any, ...]] = []
-    seen: Envelope | None = None
-    ids: list[str] = []
-    envelopes: list[msgspec.Raw] = []
-    for one in sealed:
-        envelope = one.envelope
-        if seen is None or seen is not one.pattern:
-            seen, ids, envelopes = one.pattern, [], []
-            runs.append((*_place_of(envelope), raw_bytes(_new_record(envelope)), ids, envelopes))
-        ids.append(envelope.id)
-        envelopes.append(raw_bytes(one.data))
-    return runs
-
-
-def _place_of(envelope: Envelope) -> tuple[Any, ...]:
-    return (
-        envelope.queue,
-        envelope.priority,
-        False if envelope.eta is None else envelope.eta,
-        False if envelope.expires_at is None else envelope.expires_at,
-    )
-
-
-def _new_record(envelope: Envelope) -> bytes:
-    """The fields of a plain job, but for those that the script adds. With the mark of lua/plain.lua
-    where nothing can happen to it but that it is leased and ends."""
-    fields = _fields_of(envelope)
-    packed, skipped = encode(fields), len(encode("id")) + len(encode(fields.id))
-    count = packed[0] - SMALL_MAP - len(("id",)) + ADDED_FIELDS
-    others, queue, mark = packed[1 + skipped :], fields.queue.encode(), b""
-    if fields.expires_at is None and fields.result_ttl > 0 and len(queue) < 1 << 8:
-        named = len(encode("queue")) + len(encode(fields.queue))
-        others = encode("queue") + STRING_8 + bytes([len(queue)]) + queue + others[named:]
-        mark = encode("fresh") + encode((fields.drops_result, float(fields.result_ttl)))
-        count += 1
-    return MAP_16 + count.to_bytes(2, "big") + mark + others
-
-
 def replacement_of(sealed: Sealed | None) -> tuple[Any, ...]:
     """What replaces an envelope: what it says, and its bytes."""
-    return () if sealed is None else (_fields_of(sealed.envelope), raw_bytes(sealed.data))
+    return () if sealed is None else (fields_of(sealed.envelope), raw_bytes(sealed.data))
 
 
 # -- what is read --------------------------------------------------------------------------------

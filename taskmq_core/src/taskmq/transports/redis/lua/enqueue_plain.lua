@@ -1,16 +1,17 @@
--- Store jobs that have no key, limits, turns, dependencies or capacity. Most are such, and mostly
--- one comes alone: so this has no part in what the other scripts share, which takes longer to set
--- up than the job to store. See enqueue.lua for the answer; it is "turns", and nothing is stored,
--- where any line has turns, since new jobs have to take them, too.
+-- Store jobs that have no key, limits, turns, dependencies or capacity. Most are such: so this has no
+-- part in what the other scripts share, which looks at each job. See enqueue.lua for the answer; it
+-- is "turns", and nothing is stored, where any line has turns, since new jobs have to take them, too.
 --
 -- ARGS.runs: jobs that follow each other and are alike, each run its queue, priority, eta and
--- expires_at (or false); their record, a map in MessagePack that lacks its last three fields; the
--- ids; and the envelopes.
+-- expires_at (or false); their record as far as it is known; and the ids. ARGS.sizes: those of the
+-- envelopes, which are ARGV[2], one behind the other.
 
 local PREFIX = string.sub(KEYS[1], 1, -5)
-local ARGS = cmsgpack.unpack(ARGV[1])
-local call, MOST_VALUES = redis.call, 3000
-local runs, count = ARGS.runs, ARGS.count
+local ARGS, DATA = cmsgpack.unpack(ARGV[1]), ARGV[2]
+local call, format, sub, pack = redis.call, string.format, string.sub, struct.pack
+local MOST_VALUES = 3000  -- of one command
+local FIRST = pack('>I7', 0)  -- a rank: before all who have a turn
+local runs, sizes = ARGS.runs, ARGS.sizes
 
 if call('EXISTS', PREFIX .. 'present') == 1 then return 'turns' end
 local NOW = ARGS.now
@@ -20,52 +21,55 @@ if not NOW then
 end
 
 -- The first write: a server whose memory is full refuses it, and the script ends.
-local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', count) - count
+local seq = call('HINCRBY', PREFIX .. 'meta', 'seq', #sizes) - #sizes
 if seq == 0 then call('HSET', PREFIX .. 'meta', 'version', 1) end
 
--- What the records of a run have in common: all but the value of the last field.
-local function begun(record, visible_at)
-  return record .. cmsgpack.pack('enqueued_at', NOW, 'visible_at', visible_at, 'seq')
-end
-
--- Mostly one comes alone, and then gathering would be half of the work.
-if count == 1 then
-  local queue, priority, eta, expires_at, record, ids, envelopes = unpack(runs[1])
-  local id = ids[1]
-  seq = seq + 1
-  local is_delayed = eta and eta > NOW
-  local job = begun(record, is_delayed and eta or NOW) .. cmsgpack.pack(seq)
-  if call('HSETNX', PREFIX .. 'jobs', id, job) == 0 then
-    return cmsgpack.pack({others = {{1, id}}})
+-- For many values one command, or as many as have to be; what they answer in all.
+local function send(name, key, values, option)
+  local sum = 0
+  for from = 1, #values, MOST_VALUES do
+    local last = math.min(from + MOST_VALUES - 1, #values)
+    if option then
+      sum = sum + call(name, PREFIX .. key, option, unpack(values, from, last))
+    else
+      sum = sum + call(name, PREFIX .. key, unpack(values, from, last))
+    end
   end
-  call('HSET', PREFIX .. 'envelopes', id, envelopes[1])
-  call('ZADD', PREFIX .. 'order', seq, id)
-  if is_delayed then
-    call('ZADD', PREFIX .. 'delayed:' .. queue, string.format('%.17g', eta), id)
-  else
-    call('ZADD', PREFIX .. 'ready:' .. queue, 0 - priority, struct.pack('>I7I7', 0, seq) .. id)
+  return sum
+end
+
+-- Enter all in the order of jobs; by position those that were there already, or come twice.
+local function enter()
+  local order, ids, size = {}, {}, 0
+  local endings, hundreds = {}, ''  -- of the numbers: formatting each takes longer
+  for number = 0, 99 do endings[number] = format('%02d', number) end
+  local number = seq
+  for _, run in ipairs(runs) do
+    for _, id in ipairs(run[6]) do
+      number = number + 1
+      local ending = number % 100
+      if ending == 0 or size == 0 then hundreds = format('%d', (number - ending) / 100) end
+      order[size + 1], order[size + 2] = hundreds .. endings[ending], id
+      size = size + 2
+      ids[size / 2] = id
+    end
   end
-  if expires_at then
-    call('ZADD', PREFIX .. 'expiring:' .. queue, string.format('%.17g', expires_at), id)
+  if send('ZADD', 'order', order, 'NX') == #ids then return {} end
+  local known = {}
+  for from = 1, #ids, MOST_VALUES do
+    local last = math.min(from + MOST_VALUES - 1, #ids)
+    for offset, place in ipairs(call('ZMSCORE', PREFIX .. 'order', unpack(ids, from, last))) do
+      local index = from + offset - 1
+      known[index] = tonumber(place) ~= seq + index
+    end
   end
-  call('SADD', PREFIX .. 'queues', queue)
-  call('PUBLISH', PREFIX .. 'queue:' .. queue, '')
-  return ''
+  return known
 end
 
--- For many values one command, or as many as have to be: what it answers to the last.
-local function send(name, key, values, from)
-  local last = math.min(from + MOST_VALUES - 1, #values)
-  return call(name, PREFIX .. key, unpack(values, from, last))
-end
-
-local function send_all(name, key, values)
-  for from = 1, #values, MOST_VALUES do send(name, key, values, from) end
-end
-
-local jobs, envelopes, order, others, planned = {}, {}, {}, {}, {}
+local known = enter()
+local jobs, envelopes, others = {}, {}, {}
 local lanes, queues = {}, {}  -- the values by key; each queue once
-local size, index = 0, 0  -- of what is stored, and in the batch
+local size, index, from = 0, 0, 1  -- of what is stored, in the batch, and in the envelopes
 
 local function lane_of(name, queue)
   local key = name .. ':' .. queue
@@ -78,44 +82,39 @@ local function lane_of(name, queue)
 end
 
 for _, run in ipairs(runs) do
-  local queue, priority, eta, expires_at, record, ids, data = unpack(run)
+  local queue, priority, eta, expires_at, record, ids = unpack(run)
   local is_delayed = eta and eta > NOW
   local lane = lane_of(is_delayed and 'delayed' or 'ready', queue)
   local expiring = expires_at and lane_of('expiring', queue)
-  local score = is_delayed and string.format('%.17g', eta) or 0 - priority
-  local expiry = expires_at and string.format('%.17g', expires_at)
-  record = begun(record, is_delayed and eta or NOW)
-  for from = 1, #ids, MOST_VALUES do
-    local known = send('HMGET', 'jobs', ids, from)
-    for offset = 1, #known do
-      local at = from + offset - 1
-      local id = ids[at]
-      index = index + 1
-      if known[offset] or planned[id] then
-        others[#others + 1] = {index, id}
-      else
-        planned[id] = true
-        seq = seq + 1
-        jobs[size + 1], jobs[size + 2] = id, record .. cmsgpack.pack(seq)
-        envelopes[size + 1], envelopes[size + 2] = id, data[at]
-        order[size + 1], order[size + 2] = seq, id
-        size = size + 2
-        local next = #lane
-        lane[next + 1] = score
-        lane[next + 2] = is_delayed and id or struct.pack('>I7I7', 0, seq) .. id
-        if expiring then
-          next = #expiring
-          expiring[next + 1], expiring[next + 2] = expiry, id
-        end
+  local score = format('%.17g', is_delayed and eta or 0 - priority)
+  local expiry = expires_at and format('%.17g', expires_at)
+  record = record .. pack('>dc11Bdc4BB', NOW, '\170visible_at', 203, is_delayed and eta or NOW,
+    '\163seq', 207, 0)
+  for _, id in ipairs(ids) do
+    index = index + 1
+    local data = sub(DATA, from, from + sizes[index] - 1)
+    from = from + sizes[index]
+    if known[index] then
+      others[#others + 1] = {index, id}
+    else
+      local place = pack('>I7', seq + index)
+      jobs[size + 1], jobs[size + 2] = id, record .. place
+      envelopes[size + 1], envelopes[size + 2] = id, data
+      size = size + 2
+      local next = #lane
+      lane[next + 1] = score
+      lane[next + 2] = is_delayed and id or FIRST .. place .. id
+      if expiring then
+        next = #expiring
+        expiring[next + 1], expiring[next + 2] = expiry, id
       end
     end
   end
 end
 
-send_all('HSET', 'jobs', jobs)
-send_all('HSET', 'envelopes', envelopes)
-send_all('ZADD', 'order', order)
-for key, values in pairs(lanes) do send_all('ZADD', key, values) end
+send('HSET', 'jobs', jobs)
+send('HSET', 'envelopes', envelopes)
+for key, values in pairs(lanes) do send('ZADD', key, values) end
 for queue in pairs(queues) do
   call('SADD', PREFIX .. 'queues', queue)
   call('PUBLISH', PREFIX .. 'queue:' .. queue, '')
