@@ -1,8 +1,9 @@
 """The exchange on SQLite: cheap at any depth, silent at rest, exact at its limits."""
 
+import random
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from taskmq.codec import Payload
 from taskmq.envelope import Envelope, Sealed, seal
 from taskmq.ids import new_id
-from taskmq.records import Failure
+from taskmq.records import Failure, JobFilter
 from taskmq.states import JobState
 from taskmq.testing import FakeClock
-from taskmq.transport import Ack, Exchange, Release, Reservation, RetryLater, Settlement
+from taskmq.transport import Ack, Exchange, Release, Reservation, RetryLater, Settled, Settlement
 from taskmq.transports.sqlite import database, from_url, reserve, rows
 
 NULL = Payload("json", b"null")
@@ -170,6 +171,29 @@ def test_envelopes_may_be_replaced_by_smaller_and_by_larger_ones(store: Store) -
     assert held[0].envelope == others[-1].data
     store.transport.settle([Ack(delivery) for delivery in held])
     assert store.transport._database.read(_counts)["envelopes"] == 0
+
+
+@pytest.mark.parametrize("chosen", [range(40), range(3, 40), range(0, 40, 3), [*range(9), 12, 20]])
+def test_only_the_jobs_that_are_settled_end_wherever_they_are(
+    store: Store, chosen: Sequence[int]
+) -> None:
+    """Those that follow each other are found and changed together."""
+    batch = jobs(40)
+    random.Random(1).shuffle(batch)  # their ids do not ascend
+    store.transport.enqueue(batch[:20])
+    store.transport.enqueue(batch[20:])
+    held = store.exchange(limit=40).deliveries
+    assert [delivery.job_id for delivery in held] == [sealed.envelope.id for sealed in batch]
+    ended = [held[place] for place in chosen]
+    random.Random(2).shuffle(ended)
+    answer = store.exchange([Ack(delivery) for delivery in ended]).settled
+    assert set(answer) == {Settled.DONE}
+    states = {record.id: record.state for record in store.transport.find(JobFilter(limit=100))}
+    done = {delivery.job_id for delivery in ended}
+    assert {id for id, state in states.items() if state is JobState.SUCCEEDED} == done
+    assert {id for id, state in states.items() if state is JobState.RUNNING} == states.keys() - done
+    again = store.transport.settle([Ack(delivery) for delivery in held])
+    assert [one is Settled.REPEATED for one in again] == [each.job_id in done for each in held]
 
 
 def test_large_and_binary_values_survive(store: Store) -> None:

@@ -14,7 +14,7 @@ from taskmq.turns import Turns
 from . import dependencies, fair
 from .control import any_paused_workflow
 from .gates import limits_of, open_gates, pass_gates
-from .rows import json_of, json_of_numbers
+from .rows import json_of, json_of_numbers, update_many
 from .statements import CONTROL, GATES
 from .statements import RESERVE as SQL
 
@@ -221,8 +221,8 @@ class Claim:
         if not rows:
             return
         lease_until = self._now + self._wanted.lease
-        seqs = json_of_numbers([row[0] for row in rows])
-        self._connection.execute(SQL["lease"], (lease_until, self._now, self._wanted.worker, seqs))
+        values = (lease_until, self._now, self._wanted.worker)
+        update_many(self._connection, SQL["lease"], values, [row[0] for row in rows])
         dependents = [row[0] for row in rows if row[8]]
         inputs = dependencies.inputs_of(self._connection, dependents) if dependents else {}
         losses = dependencies.losses_of(self._connection, dependents)

@@ -24,6 +24,7 @@ __all__ = [
     "MOST_IN_ROW",
     "READY",
     "RUNNING",
+    "SHORTEST_RUN",
     "WAITING",
     "Row",
     "in_row",
@@ -33,7 +34,9 @@ __all__ = [
     "json_of_numbers",
     "load",
     "replace_envelope",
+    "runs_of",
     "save",
+    "update_many",
 ]
 
 HELD, WAITING, DEAD, READY, DELAYED, RUNNING, FINISHED = range(-1, 6)
@@ -48,6 +51,9 @@ ROWS_AT_ONCE = 50
 ALIKE_AT_ONCE = (250, 50, 10, 1)
 """Each is a statement that SQLite keeps, so there are few."""
 
+AMONG = "WHERE seq IN (SELECT value FROM json_each(?))"
+SHORTEST_RUN = 8
+"""A statement for each range is worth it from so many jobs in each, on average."""
 VALUES = re.compile(r"VALUES (\([?, ]+\))")
 
 _encode = msgspec.json.Encoder().encode
@@ -193,6 +199,44 @@ def insert_alike(
             inserted += connection.execute(several, (*chunk, *shared)).rowcount
             start += width * size
     return inserted
+
+
+def update_many(
+    connection: sqlite3.Connection, sql: str, values: tuple[Any, ...], seqs: Sequence[int]
+) -> None:
+    """Change jobs, by their places in the store. ``sql`` ends with the condition `AMONG`, whose
+    parameter comes behind ``values``.
+
+    A worker's jobs mostly follow each other. By ranges they take a tenth less time than one by one.
+    Another tenth is saved by OR ROLLBACK in a statement, since SQLite need not be able to take it
+    back alone; the transaction ends with an error anyway.
+    """
+    runs = runs_of(seqs)
+    if len(runs) * SHORTEST_RUN <= len(seqs):
+        by_range = sql.replace(AMONG, "WHERE seq BETWEEN ? AND ?")
+        for run in runs:
+            connection.execute(by_range, (*values, *run))
+    else:
+        connection.execute(sql, (*values, json_of_numbers(seqs)))
+
+
+def runs_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and the last of those that follow each other without a gap; no number comes twice.
+
+    >>> runs_of([4, 1, 2, 3, 7])
+    [(1, 4), (7, 7)]
+    """
+    if not numbers:
+        return []
+    low, high = min(numbers), max(numbers)
+    if high - low + 1 == len(numbers):
+        return [(low, high)]
+    ordered = sorted(numbers)
+    ends = [place for place in range(1, len(ordered)) if ordered[place] - ordered[place - 1] > 1]
+    return [
+        (ordered[start], ordered[end - 1])
+        for start, end in zip([0, *ends], [*ends, len(ordered)], strict=True)
+    ]
 
 
 @functools.cache

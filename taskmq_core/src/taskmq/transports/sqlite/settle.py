@@ -27,7 +27,17 @@ from taskmq.transport import (
 from . import dependencies, workflows
 from .endings import ASKED, back, departures_of, give_up, lose, replace, write_back
 from .gates import Departure, refill
-from .rows import RUNNING, WAITING, Row, insert_many, json_of, json_of_numbers, load
+from .rows import (
+    RUNNING,
+    SHORTEST_RUN,
+    WAITING,
+    Row,
+    insert_many,
+    json_of,
+    json_of_numbers,
+    load,
+    update_many,
+)
 from .statements import GATES
 from .statements import SETTLE as SQL
 
@@ -70,8 +80,7 @@ def _settle_together(
     connection: sqlite3.Connection, settlements: Sequence[Settlement], now: float
 ) -> tuple[list[Settled], list[Readied]]:
     readied: list[Readied] = []
-    ids = json_of([settlement.delivery.job_id for settlement in settlements])
-    found = {row[1]: row for row in connection.execute(SQL["examine"], (ids,)).fetchall()}
+    found = _examine(connection, [settlement.delivery.job_id for settlement in settlements])
     outcomes: list[Settled] = []
     acked: list[Acked] = []
     apart: list[int] = []  # of those, whose envelope is not in its row
@@ -117,10 +126,25 @@ def _settle_together(
     return outcomes, readied
 
 
+def _examine(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """The columns of statement ``examine``, by job id."""
+    found: dict[str, tuple[Any, ...]] = {}
+    if len(ids) >= SHORTEST_RUN:
+        # Ids and places both ascend, mostly: then those between two jobs are quicker to find.
+        low, high = connection.execute(SQL["span"], (min(ids), max(ids))).fetchone()
+        if low is not None and high - low < 2 * len(ids):
+            rows = connection.execute(SQL["examine_between"], (low, high)).fetchall()
+            found = {row[1]: row for row in rows}
+    others = [job_id for job_id in ids if job_id not in found] if found else ids
+    if others:
+        rows = connection.execute(SQL["examine"], (json_of(others),)).fetchall()
+        found.update((row[1], row) for row in rows)
+    return found
+
+
 def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float) -> list[Readied]:
     readied: list[Readied] = []
-    seqs = json_of_numbers([seq for _, seq, _, _, _ in acked])
-    connection.execute(SQL["succeed"], {"now": now, "seqs": seqs})
+    update_many(connection, SQL["succeed"], (now, now), [seq for _, seq, _, _, _ in acked])
     insert_many(
         connection,
         SQL["insert_results"],
@@ -131,14 +155,15 @@ def _succeed(connection: sqlite3.Connection, acked: Sequence[Acked], now: float)
         ],
     )
     dependencies.let_go(connection, [seq for _, seq, _, _, parents in acked if parents])
-    for ack, *_ in acked:
+    for ack, _, _, _, _ in acked:
         if ack.spawn:
             readied += workflows.spawn(connection, ack.delivery.job_id, ack.spawn, now)
-    results = {ack.delivery.job_id: ack.result for ack, *_ in acked}
-    unkept = {
-        a.delivery.job_id for a, _, keep, result_ttl, _ in acked if not keep or result_ttl <= 0
-    }
-    readied += dependencies.feed(connection, results, unkept, now)
+    if dependencies.any_edges(connection):
+        results = {ack.delivery.job_id: ack.result for ack, _, _, _, _ in acked}
+        unkept = {
+            a.delivery.job_id for a, _, keep, result_ttl, _ in acked if not keep or result_ttl <= 0
+        }
+        readied += dependencies.feed(connection, results, unkept, now)
     forgotten = [seq for _, seq, _, result_ttl, _ in acked if result_ttl <= 0]
     if forgotten:
         connection.execute(SQL["delete"], (json_of_numbers(forgotten),))

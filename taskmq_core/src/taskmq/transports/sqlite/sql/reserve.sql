@@ -70,8 +70,9 @@ AND +jobs.queue IN (SELECT value FROM json_each(:queues));
 SELECT seq, limits, rank FROM jobs WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: lease
--- Lease jobs to a worker. The counters are raised before the worker sees the delivery.
-UPDATE jobs SET
+-- Lease jobs to a worker. The counters are raised before the worker sees the delivery. See
+-- rows.update_many.
+UPDATE OR ROLLBACK jobs SET
     phase = 4, state = 'RUNNING', token = token + 1, settled_as = NULL,
     deliveries = deliveries + 1, due_at = ?, started_at = ?, worker = ?
 WHERE seq IN (SELECT value FROM json_each(?));

@@ -1,3 +1,14 @@
+-- name: span
+-- Between which places two jobs are.
+SELECT min(seq), max(seq) FROM jobs WHERE id IN (?, ?);
+
+-- name: examine_between
+-- The same as examine, of all jobs between two places.
+SELECT
+    seq, id, phase, token, settled_as, keep_result, result_ttl, dependencies, limits,
+    envelope IS NULL
+FROM jobs WHERE seq BETWEEN ? AND ?;
+
 -- name: examine
 -- What decides whether a settlement counts, and what an acknowledgement needs to know.
 SELECT
@@ -29,11 +40,11 @@ UPDATE jobs SET
 WHERE seq = :seq;
 
 -- name: succeed
--- RUNNING to SUCCEEDED, for many at once.
-UPDATE jobs SET
-    phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = :now, due_at = :now + result_ttl,
+-- RUNNING to SUCCEEDED, for many at once. See rows.update_many.
+UPDATE OR ROLLBACK jobs SET
+    phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = ?, due_at = ? + result_ttl,
     failure = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL, envelope = NULL
-WHERE seq IN (SELECT value FROM json_each(:seqs));
+WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: drop_envelopes
 -- The large envelopes of jobs that will not run again.
