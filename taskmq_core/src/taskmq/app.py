@@ -8,6 +8,7 @@ import pkgutil
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
@@ -321,7 +322,10 @@ class App:
 
     def submit(self, call: Call[R], *, connection: object | None = None) -> Result[R]:
         """Store one job; see `Task.submit`."""
-        return self.submit_many((call,), connection=connection)[0]
+        now = self.clock.now()
+        sealed = (self._sealer.seal(call, now),)
+        (stored,) = self._store(sealed, now, connection)
+        return Result(self, stored.job_id, task=call.task, created=stored.created)
 
     def submit_many(
         self, calls: Sequence[Call[R]], *, connection: object | None = None
@@ -329,33 +333,34 @@ class App:
         """Store jobs of any tasks of this app, all or none, in order, in one round trip; with a
         ``connection`` as part of the transaction that is open there."""
         now = self.clock.now()
-        sealed = self.seal_many(calls, now)
-        transport = self.transport
-        refuse_jobs(sealed, self.store_name, transport.capabilities)
-        if self._eager is not None:
-            stored = transport.enqueue(sealed)  # nobody else would make room
-        elif connection is not None:
-            stored = self._enqueue_within(sealed, connection)
-        elif self.spool is None:
-            stored = self._enqueue_or_wait(sealed)
-        else:
-            stored = self.spool.submit(sealed, lambda: self._enqueue_or_wait(sealed))
-        if self.offload is not None:
-            self._discard_unused(self.offload, sealed, stored)
-        if self.emitter.active:
-            self._report(sealed, stored, now)
-        if self._eager is not None:
-            self._eager.run(self.transport)
+        stored = self._store(self._sealer.seal_many(calls, now), now, connection)
         return [
             Result(self, one.job_id, task=call.task, created=one.created)
             for one, call in zip(stored, calls, strict=True)
         ]
 
-    def _enqueue_or_wait(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
-        config = self.config
-        return enqueue_or_wait(
-            self.transport, sealed, config.queues, publish_timeout=config.publish_timeout
-        )
+    def _store(
+        self, sealed: Sequence[Sealed], now: float, connection: object | None
+    ) -> Sequence[Enqueued]:
+        transport, config = self.transport, self.config
+        refuse_jobs(sealed, self.store_name, transport.capabilities)
+        if self._eager is not None:
+            stored = transport.enqueue(sealed)  # nobody else would make room
+        elif connection is not None:
+            stored = self._enqueue_within(sealed, connection)
+        else:
+            timeout = config.publish_timeout
+            store = partial(
+                enqueue_or_wait, transport, sealed, config.queues, publish_timeout=timeout
+            )
+            stored = store() if self.spool is None else self.spool.submit(sealed, store)
+        if self.offload is not None:
+            self._discard_unused(self.offload, sealed, stored)
+        if self.emitter.active:
+            self._report(sealed, stored, now)
+        if self._eager is not None:
+            self._eager.run(transport)
+        return stored
 
     def _enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
         store = self.transport
@@ -506,7 +511,7 @@ class App:
         """What its store can do; ``None`` in a child process that has no access to it."""
         return None if self._no_transport else self.transport.capabilities
 
-    @property
+    @cached_property
     def store_name(self) -> str:
         """What to call its store in a message: the scheme of its URL, for a URL may have a
         password, or the class of a transport that was given."""

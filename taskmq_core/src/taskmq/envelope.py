@@ -134,8 +134,13 @@ _decode_any = msgspec.json.Decoder().decode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
-def seal(envelope: Envelope, limit: int) -> Sealed:
-    """Encode an envelope.
+def seal(
+    envelope: Envelope,
+    limit: int,
+    capacity: Capacity | None = None,
+    pattern: Envelope | None = None,
+) -> Sealed:
+    """Encode an envelope. ``capacity`` and ``pattern`` as in `Sealed`.
 
     Raises `MessageTooLarge` over ``limit`` bytes, dependencies aside, and `EncodeError` where
     ``headers`` hold something that is no JSON, or a text is not Unicode.
@@ -151,7 +156,7 @@ def seal(envelope: Envelope, limit: int) -> Sealed:
             f"job of task {envelope.task!r} is {len(data):,} bytes, over the limit of {limit:,} "
             "(max_message_bytes); pass a reference to the data instead of the data"
         )
-    return Sealed(envelope, data)
+    return Sealed(envelope, data, capacity, pattern)
 
 
 def seal_alike(

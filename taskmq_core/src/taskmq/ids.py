@@ -14,7 +14,15 @@ import random
 import time
 from collections.abc import Iterator
 
-__all__ = ["ULID_LENGTH", "new_id", "new_ids", "offspring_id", "origin_of", "timestamp_of"]
+__all__ = [
+    "ULID_LENGTH",
+    "new_id",
+    "new_ids",
+    "offspring_id",
+    "origin_of",
+    "random_bits",
+    "timestamp_of",
+]
 
 ULID_LENGTH = 26
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -26,6 +34,9 @@ FEW = 4
 """Fewer ids than that are not worth the spelling of what they have in common."""
 
 _random = random.Random()
+random_bits = _random.getrandbits
+"""So many random bits as a number, others in every process, without asking the system for them. Not
+for secrets."""
 _count: Iterator[int] = itertools.count()
 
 

@@ -48,9 +48,10 @@ class Sealer:
         if call.after or call.feeds:
             own["after"], own["feeds"] = call.after, call.feeds
         job_id = call.id or call.with_.id or new_id(now)
-        made = replace(pattern.envelope, id=job_id, enqueued_at=now, **own)
-        sealed = self.seal_envelope(made)
-        return Sealed(sealed.envelope, sealed.data, pattern.capacity, pattern.envelope)
+        envelope = replace(pattern.envelope, id=job_id, enqueued_at=now, **own)
+        if self._offload is not None:
+            envelope = self._offload.send(envelope)
+        return seal(envelope, self._config.max_message_bytes, pattern.capacity, pattern.envelope)
 
     def seal_many(self, calls: Sequence[Call[Any]], now: float) -> list[Sealed]:
         """The same for many. What does not depend on the single job is found once for those that
@@ -113,10 +114,12 @@ class Sealer:
 
     def _arguments(self, call: Call[Any], codec: str | None) -> dict[str, Any]:
         """The fields of an envelope that hold arguments."""
+        if not call.kwargs and (codec is None or codec in BUILT_IN):
+            codec, (args,) = self._codecs.encode_many((call.args,), codec)
+            return {"codec": codec, "args": Raw(args)}
         codec, (args, kwargs) = self._codecs.encode_many((call.args, call.kwargs), codec)
         if codec in BUILT_IN:
-            own: dict[str, Any] = {"codec": codec, "args": Raw(args)}
-            return {**own, "kwargs": Raw(kwargs)} if call.kwargs else own
+            return {"codec": codec, "args": Raw(args), "kwargs": Raw(kwargs)}
         is_json = self._codecs.is_json(codec)
         return {
             "codec": codec,

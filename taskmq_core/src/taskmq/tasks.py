@@ -182,7 +182,9 @@ class Task(Generic[P, R]):
         `EncodeError`, `MessageTooLarge`, `IdempotencyConflict`, `TransportError`; nothing was
         stored then.
         """
-        self.check(args, kwargs)
+        arity = self._arity
+        if kwargs or arity is None or not arity[0] <= len(args) <= arity[1]:
+            self.check(args, kwargs)
         given = (queue, eta, expires, timeout, priority, key, headers)
         options = NO_OPTIONS
         if given != NONE_GIVEN:

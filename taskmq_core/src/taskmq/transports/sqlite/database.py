@@ -12,9 +12,9 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from taskmq.clock import Clock
 from taskmq.errors import ConfigError, TransportError, TransportUnavailable
@@ -63,8 +63,8 @@ class Database:
         self.path = options.path
         self._clock = clock
         self._patience = options.busy_timeout
-        self._log_checked_at = clock.monotonic()
-        self._writer = _Slot(options, clock, "PRAGMA busy_timeout = 0")  # see _begin
+        self._log_checked_at = 0.0
+        self._writer = _Slot(options, clock, "PRAGMA busy_timeout = 0")  # see _execute
         self._reader = _Slot(options, clock, "PRAGMA query_only = ON")
         fork.watch(self)
         # Also at the interpreter's exit, so that the log is written back and removed.
@@ -81,11 +81,23 @@ class Database:
 
         Raises a `taskmq.errors.TransportError`; the connection is usable again afterwards.
         """
-        result = self._writer.run(_in_transaction, self._patience, work, *args, **kwargs)
-        if self._clock.monotonic() - self._log_checked_at >= SECONDS_BETWEEN_FILE_CHECKS:
-            self._log_checked_at = self._clock.monotonic()
+        writer = self._writer
+        result = writer.run(_in_transaction, self._patience, work, *args, **kwargs)
+        if writer.checked_at != self._log_checked_at:
             self._bound_log()
         return result
+
+    def change(self, statement: str, values: Sequence[object]) -> int:
+        """Run one statement, which is a transaction of its own: how many rows it has changed.
+
+        The locks and the commit are the same as with `write`. What is saved is three calls of
+        SQLite, which take a tenth of the time of a small transaction. Raises as `write` does.
+        """
+        writer = self._writer
+        count = writer.run(_execute, self._patience, statement, values).rowcount
+        if writer.checked_at != self._log_checked_at:
+            self._bound_log()
+        return count
 
     def read(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run ``work``, which reads; each statement of it sees one state of the store."""
@@ -102,6 +114,7 @@ class Database:
     def _bound_log(self) -> None:
         """SQLite begins the log anew when it was written back and nobody reads from it. Among busy
         processes somebody always does, and it would grow for ever."""
+        self._log_checked_at = self._writer.checked_at  # as often as the file
         with contextlib.suppress(OSError, TransportError):  # in vain: then the next time
             if self.log_path.stat().st_size > LOG_LIMIT_BYTES:
                 self._writer.run(_restart_log)
@@ -138,13 +151,17 @@ class _Slot:
         self._connection: sqlite3.Connection | None = None
         self.generation = 0
         self._file: tuple[int, int] | None = None
-        self._checked_at = 0.0
+        self.checked_at = 0.0
+        """When it was opened, or its file looked at."""
 
     def run(self, work: Work[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``work`` with the connection, alone, and translate what SQLite raises."""
         with self._lock:
             try:
-                return work(self._connection_now(), *args, **kwargs)
+                now, connection = self._clock.monotonic(), self._connection
+                if connection is None or now - self.checked_at >= SECONDS_BETWEEN_FILE_CHECKS:
+                    connection = self._checked_connection(now)
+                return work(connection, *args, **kwargs)
             except BaseException as error:
                 self._recover(error)
                 if isinstance(error, sqlite3.Error):
@@ -176,13 +193,12 @@ class _Slot:
         self._lock = threading.Lock()
         self._frozen = False
 
-    def _connection_now(self) -> sqlite3.Connection:
-        now = self._clock.monotonic()
+    def _checked_connection(self, now: float) -> sqlite3.Connection:
         if self._connection is None:
             self._connect()
-            self._checked_at = now
-        elif now - self._checked_at >= SECONDS_BETWEEN_FILE_CHECKS:
-            self._checked_at = now
+            self.checked_at = now
+        else:
+            self.checked_at = now
             self._check_file()
         assert self._connection is not None  # noqa: S101  # for mypy; _connect has set it
         return self._connection
@@ -252,24 +268,26 @@ def _in_transaction(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> R:
-    _begin(connection, patience)
+    _execute(connection, patience, "BEGIN IMMEDIATE")
     result = work(connection, *args, **kwargs)
     connection.execute("COMMIT")
     return result
 
 
-def _begin(connection: sqlite3.Connection, patience: float) -> None:
-    """Begin a transaction, when no other process is in one.
+def _execute(
+    connection: sqlite3.Connection, patience: float, statement: str, values: Sequence[Any] = ()
+) -> sqlite3.Cursor:
+    """Run a statement that begins a transaction which writes, when no other process is in one.
 
-    IMMEDIATE, since one that begins by reading could not become one that writes if another process
-    wrote in between. We wait ourselves: SQLite asks ever more seldom, down to ten times a second,
-    so that among busy processes one may starve; asking once a millisecond is fair and costs little.
+    BEGIN has to be IMMEDIATE: one that begins by reading could not become one that writes if
+    another process wrote in between. We wait ourselves: SQLite asks ever more seldom, down to ten
+    times a second, so that among busy processes one may starve; asking once a millisecond is fair
+    and costs little.
     """
     pause, deadline = FIRST_PAUSE, None
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            return
+            return connection.execute(statement, values)
         except sqlite3.OperationalError as error:
             now = time.monotonic()
             deadline = now + patience if deadline is None else deadline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import msgspec
 
 from taskmq.envelope import Envelope, Sealed, fingerprint
 from taskmq.errors import IdempotencyConflict
+from taskmq.ids import random_bits
 from taskmq.transport import Enqueued
 from taskmq.transports._alike import all_plain, is_free
 from taskmq.transports._capacity import make_room
@@ -24,14 +24,13 @@ from .rows import (
     MOST_IN_ROW,
     READY,
     WAITING,
-    in_row,
     insert_alike,
     insert_many,
     json_of,
 )
 from .statements import ENQUEUE as SQL
 
-__all__ = ["enqueue", "row_of"]
+__all__ = ["enqueue", "lone_row", "row_of"]
 
 
 class _Key(msgspec.Struct):
@@ -45,8 +44,6 @@ def enqueue(connection: sqlite3.Connection, batch: Sequence[Sealed], now: float)
     """See `taskmq.transport.Producer.enqueue`."""
     if not all_plain(batch, _is_plain) or fair.any_lines(connection):
         return _enqueue_linked(connection, batch, now)
-    if len(batch) == 1:
-        return [_enqueue_one(connection, batch[0], now)]
     places = _insert(connection, batch, {}, now)
     return [
         Enqueued(sealed.envelope.id, place is not None)
@@ -58,15 +55,14 @@ def _is_plain(sealed: Sealed) -> bool:
     return is_free(sealed) and not sealed.envelope.fail_fast
 
 
-def _enqueue_one(connection: sqlite3.Connection, sealed: Sealed, now: float) -> Enqueued:
-    """The same for a single job: a tenth less work, in what programs call most."""
-    rest = _rest_of(sealed.envelope, token=_first_token(now), now=now, node=None)
-    data = in_row(sealed.data)
-    cursor = connection.execute(SQL["insert_jobs"], (None, sealed.envelope.id, data, *rest))
-    created = cursor.rowcount == 1
-    if created and data is None:
-        connection.execute(SQL["insert_envelopes"], (cursor.lastrowid, sealed.data))
-    return Enqueued(sealed.envelope.id, created)
+def lone_row(sealed: Sealed, now: float) -> tuple[Any, ...] | None:
+    """The values of statement ``insert_alone``, which may be all that there is to do for a single
+    job; ``None`` if there is more."""
+    envelope, data = sealed.envelope, sealed.data
+    if envelope.after or not _is_plain(sealed) or len(data) > MOST_IN_ROW:
+        return None
+    rest = _rest_of(envelope, token=_first_token(now), now=now, node=None)
+    return (None, envelope.id, data, *rest)
 
 
 def _insert(
@@ -93,7 +89,7 @@ def _insert(
         apart = [
             (seq, sealed.data)
             for seq, sealed in zip(places, batch, strict=True)
-            if seq is not None and in_row(sealed.data) is None
+            if seq is not None and len(sealed.data) > MOST_IN_ROW
         ]
         insert_many(connection, SQL["insert_envelopes"], apart)
     return places
@@ -130,7 +126,7 @@ def _alike(
 def _first_token(now: float) -> int:
     # A job's deliveries count up from here. The time and 16 random bits keep the tokens of a job
     # that was deleted and stored again apart from those that it had.
-    return int(now * 1000) << 20 | int.from_bytes(os.urandom(2), "big") << 4
+    return int(now * 1000) << 20 | random_bits(16) << 4
 
 
 def row_of(envelope: Envelope, seq: int, *, token: int, now: float) -> tuple[Any, ...]:

@@ -37,12 +37,13 @@ from taskmq.turns import Turns
 from . import control, documents, query, registry, upkeep
 from .caller import callers_connection
 from .database import Database
-from .enqueue import enqueue
+from .enqueue import enqueue, lone_row
 from .listener import Hub
 from .options import Options, parse
 from .reserve import look, reserve
 from .rows import DEAD, FINISHED
 from .settle import check, extend, settle
+from .statements import ENQUEUE as SQL
 
 __all__ = ["SqliteTransport", "from_url"]
 
@@ -87,7 +88,12 @@ class SqliteTransport:
     def enqueue(self, sealed: Sequence[Sealed]) -> list[Enqueued]:
         if not sealed:
             return []
-        return self._database.write(enqueue, sealed, self._clock.now())
+        now = self._clock.now()
+        if len(sealed) == 1:
+            row = lone_row(sealed[0], now)
+            if row is not None and self._database.change(SQL["insert_alone"], row) == 1:
+                return [Enqueued(sealed[0].envelope.id, True)]
+        return self._database.write(enqueue, sealed, now)
 
     def enqueue_within(self, sealed: Sequence[Sealed], connection: object) -> list[Enqueued]:
         with callers_connection(connection, self._database.path) as caller:

@@ -12,6 +12,18 @@ INSERT INTO jobs (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
+-- name: insert_alone
+-- A new job with which nothing else has to be done: no line has turns, and its id is new. Otherwise
+-- nothing is stored.
+INSERT INTO jobs (
+    seq, id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
+    due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
+    finished_at, key, workflow
+)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+WHERE NOT EXISTS (SELECT 1 FROM lines)
+ON CONFLICT (id) DO NOTHING;
+
 -- name: insert_alike
 -- New jobs that differ in nothing but place, id and envelope, in the order of their rows: the other
 -- values are bound once for all of them. The first VALUES are repeated for several rows.
