@@ -192,28 +192,28 @@ def measured(store: Store) -> dict[str, Cost]:
 
 CEILINGS = {
     "memory": {
-        "submit": Cost(69, 1, 1),
+        "submit": Cost(61, 1, 1),
         "run": Cost(87, 0.03, 0.03),
-        "submit_many": Cost(15, 0.001, 0.001),
+        "submit_many": Cost(14.4, 0.001, 0.001),
         "submit_workflow": Cost(37, 0.002, 0.002),
         "run_workflow": Cost(92, 0.03, 0.03),
     },
     "sqlite": {
-        "submit": Cost(53, 1, 5.5),
+        "submit": Cost(39, 1, 1.1),
         "run": Cost(29, 0.025, 0.3),
-        "submit_many": Cost(1.3, 0.001, 0.05),
+        "submit_many": Cost(1.2, 0.001, 0.01),
         "submit_workflow": Cost(32, 0.002, 1.1),
         "run_workflow": Cost(33, 0.025, 3.6),
     },
     "redis": {
-        "submit": Cost(69, 1, 9.5),
+        "submit": Cost(63, 1, 9.5),
         "run": Cost(31, 0.025, 1.3),
         "submit_many": Cost(1.4, 0.001, 0.02),
         "submit_workflow": Cost(28, 0.002, 0.03),
         "run_workflow": Cost(34, 0.025, 2.5),
     },
     "postgres": {
-        "submit": Cost(116, 1, 1),
+        "submit": Cost(108, 1, 1),
         "run": Cost(30, 0.025, 0.025),
         "submit_many": Cost(1.4, 0.001, 0.001),
         "submit_workflow": Cost(25, 0.002, 0.002),

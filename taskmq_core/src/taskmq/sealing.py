@@ -98,18 +98,21 @@ class Sealer:
         self, calls: Sequence[Call[Any]], ids: Sequence[Any], pattern: Envelope, now: float
     ) -> list[Envelope]:
         named = calls[0].with_.codec or calls[0].task.policy.codec
-        plain = None
+        plain: Sequence[bytes | None] | None = None
         if named is None or named in BUILT_IN:
             plain = self._codecs.encode_plain([call.args for call in calls])
         envelopes = []
-        for place, call in enumerate(calls):
-            if plain is None or call.kwargs:
+        for call, job_id, args in zip(calls, ids, plain or [None] * len(calls), strict=True):
+            if args is None or call.kwargs:
                 own = self._arguments(call, named)
-            else:
-                own = {"args": Raw(plain[place])}
+            elif call.after or call.feeds:
+                own = {"args": Raw(args)}
+            else:  # nearly always, and without a dict a third quicker
+                envelopes.append(replace(pattern, id=job_id, enqueued_at=now, args=Raw(args)))
+                continue
             if call.after or call.feeds:
                 own["after"], own["feeds"] = call.after, call.feeds
-            envelopes.append(replace(pattern, id=ids[place], enqueued_at=now, **own))
+            envelopes.append(replace(pattern, id=job_id, enqueued_at=now, **own))
         return envelopes
 
     def _arguments(self, call: Call[Any], codec: str | None) -> dict[str, Any]:

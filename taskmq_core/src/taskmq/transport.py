@@ -290,7 +290,7 @@ class LeaseStatus(Enum):
     LOST = "lost"
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """``created`` is false where the idempotency key already stood for ``job_id``."""
 
     job_id: str

@@ -184,8 +184,8 @@ def insert_alike(
 ) -> int:
     """Insert rows that share most of their values, in order; how many were.
 
-    ``own`` are columns of values of which each row has its own. ``sql`` binds those of one row, and
-    then what is ``shared``.
+    ``own`` are columns of values of which each row has its own. ``sql`` binds what is ``shared``,
+    and then those of one row.
     """
     width = len(own)
     values: list[Any] = [None] * (width * len(own[0]))
@@ -196,7 +196,7 @@ def insert_alike(
         several = _for_several(sql, size)
         while len(values) - start >= width * size:
             chunk = values[start : start + width * size]
-            inserted += connection.execute(several, (*chunk, *shared)).rowcount
+            inserted += connection.execute(several, (*shared, *chunk)).rowcount
             start += width * size
     return inserted
 

@@ -26,15 +26,14 @@ ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_alike
 -- New jobs that differ in nothing but place, id and envelope, in the order of their rows: the other
--- values are bound once for all of them. The first VALUES are repeated for several rows.
+-- values are bound once for all of them. The VALUES are repeated for several rows.
 INSERT INTO jobs (
     seq, id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
     due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
     finished_at, key, workflow
 )
-SELECT new.*, shared.*
+SELECT new.*, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 FROM (VALUES (?, ?, ?)) AS new
-CROSS JOIN (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS shared
 WHERE true
 ON CONFLICT (id) DO NOTHING;
 
