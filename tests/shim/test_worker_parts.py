@@ -370,3 +370,38 @@ def test_a_consumer_that_is_closed_does_not_start(app: Celery) -> None:
     worker.consumer.blueprint.state = bootsteps.CLOSE
     worker.consumer.start()
     assert worker.consumer.init_callback is not None  # it is not ready
+
+
+def test_what_waits_for_its_time_is_let_go_when_the_worker_closes(
+    app: Celery, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = WorkController(app=app, pool="solo").consumer
+    assert consumer is not None
+    cancelled: list[str] = []
+
+    class OwnTimer:
+        def cancel(self, entry: str) -> None:
+            if entry == "broken":
+                raise RuntimeError("no such entry")
+            cancelled.append(entry)
+
+    class Request:
+        def __init__(self, name: str) -> None:
+            self.id = self.name = self._eta_timer_entry = name
+
+    waiting, broken, reserved, runs = map(Request, ("waiting", "broken", "reserved", "runs"))
+    consumer.timer = OwnTimer()
+    try:
+        for each in (waiting, broken):
+            state.task_scheduled(each)
+        state.task_reserved(reserved)
+        state.task_accepted(runs)
+        state.scheduled_requests.add(runs)  # its timer was faster
+        consumer.on_close()
+        assert sorted(cancelled) == ["runs", "waiting"]
+        assert "Could not cancel the timer of broken" in caplog.text
+        assert not state.scheduled_requests
+        assert state.requests == {"runs": runs}
+        assert runs in state.active_requests
+    finally:
+        state.reset_state()

@@ -22,7 +22,13 @@ from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.time import rate
 from celery.worker.reconnecting import Tries
-from celery.worker.state import active_requests, scheduled_requests, successful_requests
+from celery.worker.state import (
+    active_requests,
+    requests,
+    reserved_requests,
+    scheduled_requests,
+    successful_requests,
+)
 from taskmq_celery.brokers import carries_control
 
 from .messages import MessageHandling, dump_body
@@ -139,12 +145,18 @@ class Consumer(MessageHandling):
 
     def on_close(self) -> None:
         """When it is about to stop: what a program's own messages have begun is let go, since the
-        broker gives them out again."""
+        broker gives them out again; what runs goes on."""
         for request in list(scheduled_requests):
             entry = getattr(request, "_eta_timer_entry", None)
             if entry is not None:
-                entry.cancel()
+                try:
+                    self.timer.cancel(entry)
+                except Exception as error:  # of a timer of the program's own
+                    logger.warning("Could not cancel the timer of %s: %r", request.id, error)
             scheduled_requests.discard(request)
+            _forget_unless_it_runs(request)
+        for request in list(reserved_requests):
+            _forget_unless_it_runs(request)
         for bucket in filter(None, self.task_buckets.values()):
             bucket.clear_pending()
 
@@ -399,6 +411,13 @@ class Consumer(MessageHandling):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.hostname} ({self.controller.state_name})>"
+
+
+def _forget_unless_it_runs(request: Any) -> None:
+    """Of a request that is let go nothing is told any more."""
+    if request not in active_requests:
+        reserved_requests.discard(request)
+        requests.pop(request.id, None)
 
 
 class _ClosingError(Exception):
