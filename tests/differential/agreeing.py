@@ -10,12 +10,13 @@ import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .canvases import Canvas
 from .observed import Outcome
 from .reading import within
 
+Found = TypeVar("Found")
 Run = list[Any]
 """The name of a task, its arguments, and what else there is to tell of it (`observed`)."""
 
@@ -51,6 +52,14 @@ class Agreement:
         self._leeways = leeways
         self._order = any(each.order for each in leeways)
         self._known: dict[tuple[int, int], tuple[bool, Any, Any]] = {}
+        self._read: dict[Callable[[Canvas], Any], Any] = {}
+
+    def about(self, reading: Callable[[Canvas], Found]) -> Found:
+        """What a function says of the canvas, which it is asked once."""
+        if reading not in self._read:
+            self._read[reading] = reading(self.canvas)
+        found: Found = self._read[reading]
+        return found
 
     def holds(self) -> bool:
         if self.theirs == self.ours:

@@ -7,17 +7,22 @@ everything else still has to be the same (`agreeing`).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import leeways
 from .agreeing import Agreement, Leeway
-from .canvases import Canvas
+from .canvases import CHUNK, Canvas
 from .observed import Outcome
 from .reading import (
     becomes_nothing,
+    behind_groups_behind,
+    ends_as_group,
+    ends_in_nothing,
     failing,
-    is_behind_groups,
+    groups_behind,
+    headers_with_lost_ends,
     is_chord,
     is_group,
     is_nothing,
@@ -94,7 +99,11 @@ def _empty_header(canvas: Canvas) -> bool:
 
 
 def _failing_chord(canvas: Canvas) -> bool:
-    return _fails(canvas) and any(map(is_chord, within(canvas)))
+    """Whether there may be a chord that fails; a task replaced by a group is the body of one."""
+    return _fails(canvas) and any(
+        is_chord(each) or (each["of"] == "become" and ends_as_group(each["tag"]))
+        for each in within(canvas)
+    )
 
 
 def _failing_chord_of_groups(canvas: Canvas) -> bool:
@@ -129,18 +138,9 @@ def _lazy_header_with_nothing(canvas: Canvas) -> bool:
     )
 
 
-def _ends_in_nothing(canvas: Canvas) -> bool:
-    """Whether it ends as a group without tasks."""
-    if canvas["is"] == "chord":
-        return _ends_in_nothing(canvas["body"])
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        return _ends_in_nothing(canvas["of"][-1])
-    return is_nothing(canvas)
-
-
 def _header_of_nothing(canvas: Canvas) -> bool:
     return any(
-        len(each["of"]) > 0 and all(map(_ends_in_nothing, each["of"]))
+        len(each["of"]) > 0 and all(map(ends_in_nothing, each["of"]))
         for each in within(canvas)
         if each["is"] in ("chord", "group")
     )
@@ -148,13 +148,25 @@ def _header_of_nothing(canvas: Canvas) -> bool:
 
 def _fails_before_nothing(canvas: Canvas) -> bool:
     """Whether something may fail in a header before a chord in another one that ends in nothing."""
+    return bool(headers_with_lost_ends(canvas))
+
+
+def _behind_groups_behind(canvas: Canvas) -> bool:
+    return bool(behind_groups_behind(canvas))
+
+
+def _fails_before_the_end_of_a_header(canvas: Canvas) -> bool:
+    """Whether a header has a chain or a chord in it that ends as a group, and may fail before."""
     return any(
-        _ends_in_nothing(member) and failing(member)
+        ends_as_group(member) and failing(member)
         for each in within(canvas)
-        if each["is"] in ("chord", "group")
-        for member in each["of"]
-        if member["is"] in ("chord", "chain", "or")
+        for member in members(each)
+        if member["is"] in ("chain", "or", "chord")
     )
+
+
+def _immutable_chord(canvas: Canvas) -> bool:
+    return any("immutable" in each and any(map(is_chord, within(each))) for each in within(canvas))
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:
@@ -170,7 +182,7 @@ def _links_of_lone_chain(canvas: Canvas) -> bool:
 
 
 def _lazy_group_of_groups(canvas: Canvas) -> bool:
-    return any(each.get("lazy") and any(map(_ends_as_group, each["of"])) for each in within(canvas))
+    return any(each.get("lazy") and any(map(ends_as_group, each["of"])) for each in within(canvas))
 
 
 def _is_chain_of_a_group(canvas: Canvas) -> bool:
@@ -242,14 +254,8 @@ def _ignored_at_the_end_of_a_header(canvas: Canvas) -> bool:
         _ignored(member)
         for each in within(canvas)
         for member in members(each)
-        if member["is"] in ("chain", "or", "chord") and _ends_as_group(member)
+        if member["is"] in ("chain", "or", "chord") and ends_as_group(member)
     )
-
-
-def _ends_as_group(canvas: Canvas) -> bool:
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        return _ends_as_group(canvas["of"][-1])
-    return _ends_as_group(canvas["body"]) if canvas["is"] == "chord" else is_group(canvas)
 
 
 def _ignored_beside_the_end_of_a_header(canvas: Canvas) -> bool:
@@ -258,7 +264,7 @@ def _ignored_beside_the_end_of_a_header(canvas: Canvas) -> bool:
     return any(
         any(_ignored(member) for member in members(each))
         and any(
-            _ends_as_group(member)
+            ends_as_group(member)
             for member in members(each)
             if member["is"] in ("chain", "or", "chord")
         )
@@ -274,7 +280,7 @@ def _joins_at_the_end_of_a_header(canvas: Canvas) -> bool:
         one["of"] == "join"
         for each in within(canvas)
         for member in members(each)
-        if member["is"] in ("chain", "or", "chord") and _ends_as_group(member)
+        if member["is"] in ("chain", "or", "chord") and ends_as_group(member)
         for one in within(member)
     )
 
@@ -294,15 +300,16 @@ def _joins_without_a_body(canvas: Canvas) -> bool:
 
 def _behind_a_body_of_one(canvas: Canvas) -> bool:
     """Whether something is behind a chord whose body is a group of one."""
-    return any(
-        first["is"] == "chord" and is_group(first["body"]) and _counts(first["body"]) == 1
-        for each in within(canvas)
-        if each["is"] in ("chain", "or")
-        for first in each["of"][:-1]
-    )
+    return any(_counts(group) == 1 for group, _ in groups_behind(canvas))
+
+
+def _behind_an_empty_body(canvas: Canvas) -> bool:
+    return any(_counts(group) == 0 for group, _ in groups_behind(canvas))
 
 
 def _counts(group: Canvas) -> int:
+    if group["is"] == "chunks":
+        return math.ceil(len(group["items"]) / CHUNK)
     return sum(not is_nothing(each) for each in members(group))
 
 
@@ -333,21 +340,11 @@ def _replaced_by_ignored(canvas: Canvas) -> bool:
     )
 
 
-def _chain_behind_lazy_nothing(canvas: Canvas) -> bool:
-    return any(
-        is_nothing(second)
-        and (second.get("lazy") or second["is"] == "chunks")
-        and third["is"] in ("chain", "or")
-        for each in within(canvas)
-        if each["is"] in ("chain", "or")
-        for second, third in itertools.pairwise(each["of"])
-    )
-
-
 def _immutable_group_of_chains(canvas: Canvas) -> bool:
     return any(
-        ("immutable" in each or "immutable" in member) and member["is"] in ("chain", "or")
-        for each in within(canvas)
+        ("immutable" in outer or "immutable" in member) and member["is"] in ("chain", "or")
+        for outer in within(canvas)
+        for each in within(outer)
         if each["is"] in ("group", "chord")
         for member in each["of"]
     )
@@ -519,6 +516,39 @@ DIFFERENCES = [
         leeways.not_handed_on,
     ),
     Difference(
+        "what fails before the end of a header",
+        {
+            "is": "chord",
+            "of": [
+                _keep(1),
+                {
+                    "is": "or",
+                    "of": [
+                        _fail(2),
+                        {
+                            "is": "chord",
+                            "of": [_keep(3)],
+                            "body": {"is": "group", "of": [_keep(4)]},
+                        },
+                    ],
+                },
+            ],
+            "body": _keep(5),
+        },
+        _fails_before_the_end_of_a_header,
+        leeways.hangs_where_it_fails,
+    ),
+    Difference(
+        "a chord with a group that is immutable",
+        {
+            "is": "group",
+            "of": [{"is": "chord", "of": [_keep(1), _keep(2)], "body": _keep(3), "visitor": "red"}],
+            "immutable": True,
+        },
+        _immutable_chord,
+        leeways.cannot_be_immutable,
+    ),
+    Difference(
         "a group without tasks in a group",
         {
             "is": "group",
@@ -547,6 +577,18 @@ DIFFERENCES = [
         leeways.never_ends,
     ),
     Difference(
+        "behind a chord whose body is an empty group",
+        {
+            "is": "chain",
+            "of": [
+                {"is": "chord", "of": [_keep(1)], "body": {"is": "group", "of": []}},
+                {"is": "chord", "of": [_keep(2)], "body": _keep(3)},
+            ],
+        },
+        _behind_an_empty_body,
+        leeways.never_ends,
+    ),
+    Difference(
         "a failed chord that ends in nothing",
         {
             "is": "chord",
@@ -560,7 +602,7 @@ DIFFERENCES = [
         leeways.unnoticed,
     ),
     Difference(
-        "a chord behind a chord whose body is a group",
+        "what is behind a chord whose body is a group",
         {
             "is": "chain",
             "of": [
@@ -572,7 +614,7 @@ DIFFERENCES = [
                 {"is": "chord", "of": [_keep(4)], "body": _keep(5)},
             ],
         },
-        is_behind_groups,
+        _behind_groups_behind,
         leeways.several_times,
     ),
     Difference(
@@ -727,19 +769,6 @@ DIFFERENCES = [
         },
         _lazy_group_of_groups,
         leeways.flat,
-    ),
-    Difference(
-        "a chain behind an empty group from a generator",
-        {
-            "is": "or",
-            "of": [
-                {"is": "group", "of": [_keep(1), _keep(2)]},
-                {"is": "chunks", "of": "keep", "items": []},
-                {"is": "chain", "of": [_keep(3), _keep(4)]},
-            ],
-        },
-        _chain_behind_lazy_nothing,
-        leeways.never_ends,
     ),
     Difference(
         "replaced by a group behind a group",

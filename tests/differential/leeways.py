@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from .agreeing import Agreement, Leeway, Run
+from .canvases import Canvas
 from .observed import STUCK
 from .reading import (
     FAILING,
     becomes_nothing,
+    behind_groups_behind,
+    ends_as_group,
     failing,
+    headers_with_lost_ends,
     is_chord,
     lost_links,
+    runs_of,
     within,
 )
 
@@ -40,6 +45,7 @@ NAMED = re.compile(r"<[a-z]+(:\[[^<>]*\])?>")
 CALLBACKS = ("note", "told")
 EMPTY = "IndexError: list index out of range"
 NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
+NOT_IMMUTABLE = "AttributeError: 'str' object has no attribute 'set_immutable'"
 GROUP_AS_LINK = (
     "TypeError: Cannot add link to group: do that on individual tasks",
     "TypeError: Cannot add link to group: use a chord",
@@ -71,24 +77,16 @@ def _cannot_link(both: Agreement) -> bool:
     return both.theirs == {"error": NOT_A_SIGNATURE} and _ends(both)
 
 
+def _cannot_be_immutable(both: Agreement) -> bool:
+    return both.theirs == {"error": NOT_IMMUTABLE} and _ends(both)
+
+
 def _hangs(both: Agreement) -> bool:
     return both.theirs == STUCK and _ends(both)
 
 
-def _unnoticed(both: Agreement) -> bool:
-    """Celery goes on where something has failed here: what it did not do, was not done here."""
-    theirs = [json.loads(line)[:2] for line in both.theirs.get("ran", ())]
-    ours = [json.loads(line)[:2] for line in both.ours.get("ran", ())]
-    fewer = all(run in theirs for run in ours if run[0] not in CALLBACKS)
-    return fewer and _has_failed(both, both.ours.get("get"))
-
-
-def _several_times(both: Agreement) -> bool:
-    """Celery runs tasks behind a group once for each of the group's tasks."""
-    ran = [run for run in map(json.loads, both.theirs.get("ran", ())) if "retries" not in run[-1]]
-    tasks = [[run[0], run[1][-1:]] for run in ran]
-    here = [[run[0], run[1][-1:]] for run in map(json.loads, both.ours.get("ran", ()))]
-    return _ends(both) and any(tasks.count(task) > max(1, here.count(task)) for task in tasks)
+def _hangs_where_it_fails(both: Agreement) -> bool:
+    return both.theirs == STUCK and _has_failed(both, both.ours.get("get"))
 
 
 def _ends(both: Agreement) -> bool:
@@ -100,8 +98,8 @@ def _ends(both: Agreement) -> bool:
 
 
 hangs = Leeway(outcome=_hangs)
-unnoticed = Leeway(outcome=_unnoticed)
-several_times = Leeway(outcome=_several_times)
+hangs_where_it_fails = Leeway(outcome=_hangs_where_it_fails)
+cannot_be_immutable = Leeway(outcome=_cannot_be_immutable)
 never_ends = Leeway(outcome=_never_ends)
 cannot_apply = Leeway(outcome=_cannot_apply)
 cannot_link = Leeway(outcome=_cannot_link)
@@ -227,6 +225,55 @@ def _got_failed(both: Agreement, theirs: Any, ours: Any) -> bool:
     return theirs == "not ready" and _has_failed(both, ours)
 
 
+def _went_on(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has gone on where a task cannot run here, since something has failed."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "value" not in theirs:
+        return False
+    return _has_failed(both, ours) and both.same(_without(theirs, "value"), _without(ours, "error"))
+
+
+def _failed_otherwise(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """The same, of a task that has gone on there and failed by itself."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "error" not in theirs:
+        return False
+    return _has_failed(both, ours) and both.same(_without(theirs, "error"), _without(ours, "error"))
+
+
+def _is_behind_lost_end(both: Agreement, run: Run) -> bool:
+    """Whether it is of a task that is not in a header whose end is lost."""
+    return _told(run) in both.about(_beside_lost_ends) or run[0] in CALLBACKS
+
+
+def _beside_lost_ends(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of([canvas]) - runs_of(headers_with_lost_ends(canvas))
+
+
+def _told(run: Run) -> tuple[str, str]:
+    return run[0], json.dumps(run[1][-1:], ensure_ascii=False)
+
+
+def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on what one task of a group gives, here that is the list of them all."""
+    if not isinstance(theirs, list) or not isinstance(ours, list) or len(theirs) != len(ours):
+        return False
+    if len(ours) < 2 or not isinstance(ours[0], list):
+        return False
+    return (
+        any(json.dumps(ours[-1:]) == own for _, own in both.about(_behind_groups))
+        and any(both.same(theirs[0], one) for one in ours[0])
+        and both.in_turn(theirs[1:], ours[1:])
+    )
+
+
+def _is_behind_group(both: Agreement, run: Run) -> bool:
+    """Whether it is of a task that Celery runs once for each task of the group before."""
+    return _told(run) in both.about(_behind_groups)
+
+
+def _behind_groups(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of(behind_groups_behind(canvas))
+
+
 def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
     """Celery gives results with ids that no task of the header has."""
     if not isinstance(theirs, dict) or not isinstance(ours, dict) or "group" not in ours:
@@ -237,6 +284,20 @@ def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
     return bool(pending) and all(map(_is_pending, pending)) and ended and both.same(*rest)
 
 
+unnoticed = Leeway(
+    node=lambda both, theirs, ours: (
+        _went_on(both, theirs, ours) or _failed_otherwise(both, theirs, ours)
+    ),
+    got=lambda both, _, ours: _has_failed(both, ours),
+    fewer=_is_behind_lost_end,
+)
+several_times = Leeway(
+    node=lambda both, theirs, ours: (
+        _one_of_several(both, theirs, ours) or _went_on(both, theirs, ours)
+    ),
+    got=lambda both, _, ours: _has_failed(both, ours),
+    fewer=_is_behind_group,
+)
 ignored = Leeway(node=_ignored, got=_got_ignored)
 
 
@@ -259,13 +320,18 @@ def _is_unreached(both: Agreement, run: Run) -> bool:
     """Whether it is an error callback of a task that did not run, so that it has no name here; or
     of one that was replaced by a chord that failed."""
     replaced = any(
-        each["of"] == "become" and is_chord(each["tag"]) and failing(each["tag"])
+        each["of"] == "become" and failing(each["tag"]) and _joins(each["tag"])
         for each in within(both.canvas)
     )
     if run[0] not in CALLBACKS:
         return False
     unnamed = run[1][0] == "<id>" or run[1] == ["fixed"]
     return unnamed or (replaced and run[1][0].startswith("<become:"))
+
+
+def _joins(canvas: Canvas) -> bool:
+    """Whether a task that it replaces waits for a group."""
+    return is_chord(canvas) or ends_as_group(canvas)
 
 
 def _is_callback(both: Agreement, run: Run) -> bool:

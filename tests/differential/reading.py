@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import json
+from collections.abc import Iterable, Iterator
 
 from .canvases import Canvas
 
@@ -49,14 +51,79 @@ def is_chord(canvas: Canvas) -> bool:
     return kind == "chord"
 
 
-def is_behind_groups(canvas: Canvas) -> bool:
-    """Whether in some chain there is something behind a group or a chord."""
-    return any(
-        is_chord(before) or is_group(before)
+def ends_as_group(canvas: Canvas) -> bool:
+    """Whether it is a group, or a chain or a chord that ends as one."""
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        return ends_as_group(canvas["of"][-1])
+    return ends_as_group(canvas["body"]) if canvas["is"] == "chord" else is_group(canvas)
+
+
+def ends_in_nothing(canvas: Canvas) -> bool:
+    """Whether it ends as a group without tasks."""
+    if canvas["is"] == "chord":
+        return ends_in_nothing(canvas["body"])
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        return ends_in_nothing(canvas["of"][-1])
+    return is_nothing(canvas)
+
+
+def groups_behind(canvas: Canvas) -> list[tuple[Canvas, list[Canvas]]]:
+    """The groups that are bodies of chords, or behind other groups, with what comes behind them in
+    the same chain."""
+    return [
+        (_group_at_the_end(each["of"][number - 1]), each["of"][number:])
         for each in within(canvas)
         if each["is"] in ("chain", "or")
-        for before in each["of"][:-1]
-    )
+        for number in range(1, len(each["of"]))
+        if _is_group_behind(each["of"][:number])
+    ]
+
+
+def behind_groups_behind(canvas: Canvas) -> list[Canvas]:
+    """What comes behind those."""
+    return [step for _, steps in groups_behind(canvas) for step in steps]
+
+
+def _group_at_the_end(canvas: Canvas) -> Canvas:
+    while canvas["is"] not in ("group", "chunks"):
+        canvas = canvas["body"] if canvas["is"] == "chord" else canvas["of"][-1]
+    return canvas
+
+
+def _is_group_behind(steps: list[Canvas]) -> bool:
+    """Whether these steps end as a group that has waited for another one."""
+    *before, last = steps
+    if last["is"] == "chord":
+        return ends_as_group(last)
+    if any(is_group(each) or is_chord(each) for each in before):
+        return ends_as_group(last)
+    return last["is"] in ("chain", "or") and len(last["of"]) > 0 and _is_group_behind(last["of"])
+
+
+def headers_with_lost_ends(canvas: Canvas) -> list[Canvas]:
+    """The members of headers that end in nothing, behind something that may fail."""
+    return [
+        member
+        for each in within(canvas)
+        if each["is"] in ("chord", "group")
+        for member in each["of"]
+        if member["is"] in ("chord", "chain", "or") and ends_in_nothing(member) and failing(member)
+    ]
+
+
+def runs_of(canvases: Iterable[Canvas]) -> set[tuple[str, str]]:
+    """What tells the runs of all tasks in them: the name and the last argument."""
+    found = set()
+    for each in itertools.chain.from_iterable(map(within, canvases)):
+        if each["is"] == "task":
+            own = "…" if each["of"] == "become" else each["tag"]
+            found.add((each["of"], json.dumps([own], ensure_ascii=False)))
+        if each["of"] == "join":
+            found.add(("keep", json.dumps([[each["tag"]]])))
+        for item in each.get("items", ()):
+            last = item[-1:] if isinstance(item, list) else [item]
+            found.add((each["of"], json.dumps(last)))
+    return found
 
 
 def failing(canvas: Canvas) -> list[Canvas]:
@@ -87,8 +154,8 @@ def lone_steps(canvas: Canvas) -> list[Canvas]:
 
 def lost_links(canvas: Canvas) -> list[Canvas]:
     """The links of chains that are the only step of another chain, of that one where it is a step
-    itself, and of a group from a generator that is the only step of a chain that is the body of a
-    chord."""
+    itself, of a group from a generator that is the only step of a chain that is the body of a
+    chord, and of chains with nothing at their end."""
     lone = [
         (member, each)
         for each in within(canvas)
@@ -98,6 +165,12 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
     ]
     outer = [link for each in lone_steps(canvas) for link in each.get("links", ())]
     bodies = [each["body"] for each in within(canvas) if each["is"] == "chord"]
+    outer += [
+        link
+        for each in within(canvas)
+        if each["is"] in ("chain", "or") and len(each["of"]) > 1 and is_nothing(each["of"][-1])
+        for link in each.get("links", ())
+    ]
     return outer + [
         link
         for member, chain in lone

@@ -202,11 +202,25 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 5}, ["keep", [[[[1], 2]], 3]]),
         outcome({"value": 5}, ["keep", [[[[1], 4]], 3]]),
     ),
-    "a chord behind a chord whose body is a group": (
+    "what is behind a chord whose body is a group": (
         BEHIND_GROUPS,
-        outcome({"value": 5}, ["keep", [2, 4]], ["keep", [3, 4]]),
-        outcome({"value": 5}, ["keep", [[2, 3], 4]]),
-        outcome(PENDING, ["keep", [[2, 3], 4]]),
+        outcome({"value": [[[2, 4]], 5]}, ["keep", [2, 4]], ["keep", [3, 4]]),
+        outcome({"value": [[[[2, 3], 4]], 5]}, ["keep", [[2, 3], 4]]),
+        outcome({"value": [[[[3, 3], 4]], 5]}, ["keep", [[3, 3], 4]]),
+    ),
+    "what fails before the end of a header": (
+        several(
+            "chord", several("chain", task("fail"), several("group", task(tag=2))), body=task(tag=3)
+        ),
+        {"stuck": True},
+        outcome(ERROR, FAILED),
+        outcome(PENDING, FAILED),
+    ),
+    "a chord with a group that is immutable": (
+        several("group", several("chord", task(), task(tag=2), body=task(tag=3)), immutable=True),
+        {"error": "AttributeError: 'str' object has no attribute 'set_immutable'"},
+        outcome({"group": [{"value": 3}]}, got={"value": [3]}),
+        outcome(PENDING),
     ),
     "an ignored task replaced by one that is not": (
         DROPPED,
@@ -300,6 +314,40 @@ def test_differences_may_meet(name: str) -> None:
     canvas, names, theirs, ours, wrong = TOGETHER[name]
     assert set(explained(canvas, theirs, ours) or ()) == names
     assert explained(canvas, theirs, wrong) is None
+
+
+ELSEWHERE = {
+    "a task before the group runs twice": (
+        BEHIND_GROUPS,
+        outcome({"value": 5}, ["keep", [1]], ["keep", [1]], ["keep", [2, 4]]),
+        outcome({"value": 5}, ["keep", [1]], ["keep", [[2, 3], 4]]),
+    ),
+    "a task behind it has the result of none of the group": (
+        BEHIND_GROUPS,
+        outcome({"value": 5}, ["keep", [6, 4]]),
+        outcome({"value": 5}, ["keep", [[2, 3], 4]]),
+    ),
+    "a task behind it runs here only": (
+        BEHIND_GROUPS,
+        outcome({"value": 5}),
+        outcome({"value": 5}, ["keep", [[2, 3], 4]]),
+    ),
+    "one beside what has failed runs there only": (
+        FAILED_BEFORE_NOTHING,
+        outcome({"value": [[[], [2]], 3]}, FAILED, FAILED, ["keep", [[[], [2]], 3]]),
+        outcome(ERROR, FAILED),
+    ),
+    "what has failed is not the reason": (
+        FAILED_BEFORE_NOTHING,
+        outcome({"value": [[[], [2]], 3]}, FAILED, ["keep", [[[], [2]], 3]]),
+        outcome({"error": "ValueError: ('deliberate', 7)"}, FAILED),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_is_behind_may_differ_and_nothing_else(name: str) -> None:
+    assert explained(*ELSEWHERE[name]) is None
 
 
 def test_the_arguments_of_a_task_stay_in_order() -> None:

@@ -16,7 +16,7 @@ from .sides import Shim, shim
 
 pytestmark = pytest.mark.filterwarnings("ignore:task_allow_error_cb_on_chord_header=False")
 
-SLICES = 4
+SLICES = 5
 
 
 @pytest.fixture(autouse=True)

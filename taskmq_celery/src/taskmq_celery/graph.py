@@ -75,6 +75,8 @@ class Source:
     before: tuple[str, ...] = ()
     """Jobs that had to succeed for the group to start: if one of these is lost, the group did not
     fail, it never was."""
+    needed: tuple[str, ...] = ()
+    """Behind a header without tasks, the jobs that had to succeed for the group before to start."""
     in_order: bool = False
     """Whether nothing is handed over."""
     within: bool = False
@@ -350,6 +352,8 @@ class Graph:
                 given = replace(given, links=(*given.links, *for_each))
                 for_each = tuple(map(_anew, for_each))
             end = self.grow(member, source, here, given, adopt=False)
+            if end is None and _holds_a_group(member):
+                end = Many(uuid(), ())  # it has a place in what is frozen, and gives a list
             if end is not None:
                 ends.append(end)
             if self.on_slow is not None and getattr(tasks, "pace", 0.0) > SLOW:
@@ -379,7 +383,10 @@ class Graph:
         behind_header = Source.of(end, source)
         if _leaves(end) and source is not None and source.joins and not self._errbacks_on_header:
             # Nobody has called back for the group above: its error is the body's affair.
-            behind_header = replace(behind_header, before=source.before, within=source.spread)
+            before = source.needed or source.before
+            behind_header = replace(behind_header, before=before, within=source.spread)
+        elif source is not None and source.joins and not _leaves(end):
+            behind_header = replace(behind_header, needed=source.before)
         found = self.grow(body, behind_header, place, behind)
         if isinstance(found, Many) and not found.ends:
             found = found._replace(behind=_leaves(end))
@@ -588,6 +595,13 @@ def _members(group: Signature, more: More) -> Iterator[tuple[Signature, More]]:
             yield from _members(task, replace(more.within(task), links=()))
         else:
             yield task, more
+
+
+def _holds_a_group(chain: Signature) -> bool:
+    """Whether there is a group in a chain without tasks."""
+    return chain["task"] == GROUP or (
+        chain["task"] == CHAIN and any(map(_holds_a_group, _tasks(chain)))
+    )
 
 
 def _anew(link: Signature) -> Signature:

@@ -311,3 +311,13 @@ def test_links_of_a_call_take_the_place_of_those_of_a_chain(t: Any, work: Work) 
     canvas.apply_async(link=t.same.si("of the call"))
     work()
     assert [each for each in t.ran if each[0] == "same"] == [("same", "of the call")]
+
+
+def test_behind_an_empty_header_is_the_error_of_what_was_before_the_group(
+    t: Any, work: Work
+) -> None:
+    group_behind = chain(t.fail.s(), group(t.same.s(), t.same.s()))
+    body = chord([t.same.s(), t.same.s()], t.total.s())
+    result = chain(group_behind, chord([], body)).apply_async()
+    work()
+    assert repr(result.result) == "ValueError('deliberate')"

@@ -179,3 +179,28 @@ def test_a_header_with_a_group_without_tasks_in_it(t: Any, value: Value) -> None
     nothing = chord([t.same.s(1)], group([]))
     result = chord([t.same.s(2), nothing, t.same.s(3)], t.same.s()).apply_async()
     assert value(result) == [2, [], 3]
+    result = chord([t.same.s(2), chain(group([])), t.same.s(3)], t.same.s()).apply_async()
+    assert value(result) == [2, [], 3]
+
+
+def test_the_only_task_of_a_group_goes_on_with_the_body_of_a_chord(t: Any, value: Value) -> None:
+    ends = {
+        "several": group([group([t.same.s(), t.same.s()])]),
+        "a chain": group([t.same.s() | t.same.s()]),
+        "a generator": group(t.same.s() for _ in range(1)),
+    }
+    for name, end in ends.items():
+        canvas = chord([t.same.s(1)], t.total.s()) | end
+        assert isinstance(canvas, chord), name
+        result = canvas.apply_async()
+        assert value(result) == ([1, 1] if name == "several" else 1)
+        assert result.parent.get(timeout=1) == [1]
+        assert result.parent.parent is None
+
+
+def test_links_of_a_chain_are_called_once_when_it_is_joined(t: Any, value: Value) -> None:
+    first = chain(group(t.same.s(each) for each in [1]))
+    first.link(t.note.si("linked"))
+    result = (first | group([chain(chord([], t.total.s()))])).apply_async()
+    assert value(result) == 0
+    assert [name for name, *_ in t.ran].count("note") == 1

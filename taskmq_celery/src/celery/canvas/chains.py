@@ -255,7 +255,6 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             given = {name: copy["options"].get(name) for name in ("link", "link_error")}
             grown["options"].update({name: value for name, value in given.items() if value})
             return grown
-        steps = self.unchain_tasks()
         if isinstance(other, self.TYPES["group"]):
             other._look()
             if other._is_empty():
@@ -264,9 +263,9 @@ class _chain(Signature):  # noqa: N801  # Celery's name
             if not isinstance(single, self.TYPES["group"]):
                 return self | single
             other = single  # of a group that is the only task of another one, the inner one
-            if not steps:
+            if not self.tasks:
                 return other
-        return self._again(_merge_chain_step(steps, other, self._app))
+        return self._again(_merge_chain_step(self.unchain_tasks(), other, self._app))
 
     def _again(self, steps: list[Any]) -> Any:
         made = type(self).from_dict(

@@ -249,8 +249,8 @@ class group(Signature):  # noqa: N801  # Celery's name
         return self
 
     def __or__(self, other: Any) -> Any:
-        if isinstance(other, group) and other._is_empty():
-            return self
+        if isinstance(other, group) and type(other.tasks) in (list, tuple) and not other.tasks:
+            return self  # of a generator nobody says yet that it has nothing
         if isinstance(other, Signature):
             return Signature.TYPES["chord"](self, body=other, app=self._app)
         return NotImplemented
@@ -548,13 +548,18 @@ class _chord(Signature):  # noqa: N801  # Celery's name
         return self
 
     def __or__(self, other: Any) -> Any:
+        step = other
         if isinstance(other, group):
-            other = other._unrolled()
-        if isinstance(other, Signature) and not isinstance(other, (group, _chain)):
-            longer = self.clone()
-            longer.body = longer.body | other
-            return longer
-        return super().__or__(other)
+            other._look()
+            step = other._unrolled()
+        # The only task of a group goes on with the body, whatever it is.
+        if step is other and (
+            isinstance(other, (group, _chain)) or not isinstance(other, Signature)
+        ):
+            return super().__or__(other)
+        longer = self.clone()
+        longer.body = longer.body | step
+        return longer
 
     def __repr__(self) -> str:
         body = self.body

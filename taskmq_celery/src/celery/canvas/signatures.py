@@ -354,10 +354,7 @@ class Signature(dict[str, Any]):
             return self._chained(self, *other.unchain_tasks())
         if isinstance(other, kinds["group"]):
             other._look()
-            single = other._unrolled()
-            return (
-                self._chained(self, single) if isinstance(single, kinds["group"]) else self | single
-            )
+            return self._chained(self, other._unrolled())
         if isinstance(other, Signature):
             return self._chained(self, other)
         return NotImplemented
