@@ -195,6 +195,8 @@ def test_what_was_set_can_be_replaced() -> None:
     assert app.conf.changes == {"task_queue_max_priority": 1, "deprecated_settings": set()}
     app.conf.enable_utc = False
     assert not app.amqp.utc
+    app.amqp.utc = True  # a program may say so itself
+    assert app.amqp.utc
 
 
 def test_a_result_can_be_made_to_fail_for_those_who_wait() -> None:

@@ -470,9 +470,9 @@ class AMQP:
         """What makes messages of the protocol that ``task_protocol`` says."""
         return self.as_task_v1 if self.app.conf.task_protocol == 1 else self.as_task_v2
 
-    @property
+    @cached_property
     def utc(self) -> bool:
-        """Whether times are told in UTC (``enable_utc``)."""
+        """Whether times are told in UTC: as ``enable_utc`` says, unless a program sets it."""
         return bool(self.app.conf.enable_utc)
 
     def send_task_message(
