@@ -103,9 +103,10 @@ class Fetcher:
         """
         settlements = self.sending = self.unsent
         self.unsent = []
-        self._quotas.let_go(settlement.delivery for settlement in settlements)
+        if settlements:
+            self._quotas.let_go(settlement.delivery for settlement in settlements)
+            self._keeper.let_go(settlements)
         reservation = None if limit is None or not self._queues else self._reservation(limit)
-        self._keeper.let_go(settlements)
         began = self._monotonic()
         try:
             answer = self._call(settlements, reservation)

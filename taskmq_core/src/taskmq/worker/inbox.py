@@ -160,5 +160,7 @@ class Inbox:
 
 def _drained(items: deque[T]) -> list[T]:
     """All items that are there now. Others may append meanwhile, nobody else takes."""
+    if not items:
+        return []
     take = items.popleft
     return [take() for _ in range(len(items))]

@@ -197,7 +197,8 @@ class Loop:
         return self._look and self._leave_at is None and self._room(self._stuck()) > 0
 
     def _room(self, stuck: int) -> int:
-        return self._taken.room(max(0, self._credit.target(stuck) - self.in_pool))
+        wanted = max(0, self._credit.target(stuck) - self.in_pool)
+        return self._taken.room(wanted) if self._taken else wanted
 
     def _exchange(self) -> None:
         limit = None
@@ -419,6 +420,8 @@ class Loop:
 
     def _stuck(self) -> int:
         """How many slots are taken by a long job."""
+        if not self.in_pool:
+            return 0
         if self._stalled:
             return min(self._pool.slots, self.in_pool - self._pool.unstarted())
         before = self._app.clock.now() - self._credit.long

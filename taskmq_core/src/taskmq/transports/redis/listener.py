@@ -271,13 +271,13 @@ class Hub:
                 confirmed.add(channel)
             elif kind == b"message" and not self._is_own(channel, word):
                 told.add(channel)
-        with self._changed:
-            if confirmed:
+        if confirmed:
+            with self._changed:
                 self._confirmed |= confirmed & self._requested
                 self._changed.notify_all()
-            woken = {each for channel in told for each in self._listeners.get(channel, ())}
-        for listener in woken:
-            listener.wake()
+        for channel in told:
+            for listener in tuple(self._listeners.get(channel, ())):  # others may come and go
+                listener.wake()
 
     def _is_own(self, channel: Any, word: Any) -> bool:
         """Whether this process tells itself of a reservation, and nobody else in it listens: who
