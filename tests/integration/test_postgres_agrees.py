@@ -29,10 +29,10 @@ END $$
 """
 
 STRAY = """
-SELECT phase, state, due_at FROM taskmq.jobs WHERE NOT (
+SELECT seq, phase, state, lease_until, purge_at FROM taskmq.jobs WHERE NOT (
     CASE phase
         WHEN 2 THEN state IN ('QUEUED', 'RETRYING')
-        WHEN 4 THEN state = 'RUNNING'
+        WHEN 4 THEN state = 'RUNNING' OR state = 'SUCCEEDED' AND limits IS NULL AND rank = 0
         WHEN 5 THEN state IN ('SUCCEEDED', 'EXPIRED', 'REVOKED', 'SKIPPED')
         WHEN 3 THEN state IN ('QUEUED', 'RETRYING')
         WHEN -1 THEN state IN ('QUEUED', 'RETRYING')
@@ -40,10 +40,27 @@ SELECT phase, state, due_at FROM taskmq.jobs WHERE NOT (
         WHEN 1 THEN state = 'FAILED'
         ELSE false
     END
-    AND (due_at IS NOT NULL) = (phase >= 3)
+    AND (lease_until IS NOT NULL) = (state = 'RUNNING')
+    AND (purge_at IS NOT NULL) = (state IN ('EXPIRED', 'REVOKED', 'SKIPPED'))
 )
 """
 """Jobs whose phase does not go with their state."""
+
+UNLISTED = """
+SELECT seq, state FROM taskmq.jobs
+WHERE state = 'RUNNING' AND NOT EXISTS (
+    SELECT 1 FROM taskmq.handouts AS h
+    WHERE h.id = handout AND seq = ANY (seqs) AND h.due_at = lease_until
+    AND (h.queue, h.worker) = (jobs.queue, jobs.worker)
+)
+OR state = 'SUCCEEDED' AND NOT EXISTS (SELECT 1 FROM taskmq.finished WHERE seq = ANY (seqs))
+UNION ALL
+SELECT id, 'handed out' FROM taskmq.handouts
+WHERE held < 1 OR held <> (
+    SELECT count(*) FROM taskmq.jobs WHERE handout = handouts.id AND state = 'RUNNING'
+)
+"""
+"""Jobs that are in no list of what runs, or has succeeded; lists that count wrongly."""
 
 MEMBERS = st.fixed_dictionaries(
     {
@@ -105,6 +122,7 @@ def test_postgres_agrees_with_the_reference(postgres_url: str) -> None:
         def teardown(self) -> None:
             with psycopg.connect(postgres_url, autocommit=True) as connection:
                 assert connection.execute(STRAY).fetchall() == []
+                assert connection.execute(UNLISTED).fetchall() == []
             super().teardown()
 
     run_state_machine_as_test(

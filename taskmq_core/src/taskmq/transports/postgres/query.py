@@ -18,7 +18,6 @@ from .wire import numbers, texts
 
 __all__ = ["check", "extend", "find", "get", "stats"]
 
-RUNNING = 4
 ASKED = (LeaseStatus.HELD, LeaseStatus.CANCEL_REQUESTED, LeaseStatus.TERMINATE_REQUESTED)
 """Column ``cancel_requested`` is a position in this."""
 STATES = {state.value: state for state in JobState}
@@ -27,7 +26,7 @@ RECORD = """
 SELECT
     id, task, queue, state, priority::int, attempt, deliveries, reclaims, max_deliveries,
     enqueued_at, visible_at, envelope, expires_at, started_at, finished_at,
-    CASE WHEN phase = 4 THEN due_at END, worker, result_codec, result, failure, dead_reason,
+    lease_until, worker, result_codec, result, failure, dead_reason,
     parked_reason, parked_at, cancel_requested > 0, pending, workflow,
     CASE WHEN history IS NOT NULL THEN '[' || array_to_string(history, ',') || ']' END,
     limits, CASE WHEN phase = -1 THEN substr(gate, 6) END,
@@ -44,14 +43,14 @@ SELECT queue, 'ready', priority::int, count(*), min(visible_at), 0 FROM taskmq.j
 WHERE phase = 2 {only} GROUP BY queue, priority
 UNION ALL
 SELECT queue, 'ready', priority::int, count(*), min(visible_at), 0 FROM taskmq.jobs
-WHERE phase = 3 AND due_at <= taskmq.instant(%(now)s::float8)
+WHERE phase = 3 AND visible_at <= taskmq.instant(%(now)s::float8)
 {only} GROUP BY queue, priority
 UNION ALL
 SELECT queue, 'delayed', 0, count(*), NULL, count(park_until) FROM taskmq.jobs
-WHERE phase = 3 AND due_at > taskmq.instant(%(now)s::float8)
+WHERE phase = 3 AND visible_at > taskmq.instant(%(now)s::float8)
 {only} GROUP BY queue
 UNION ALL
-SELECT queue, 'running', 0, count(*), NULL, 0 FROM taskmq.jobs WHERE phase = 4 {only} GROUP BY queue
+SELECT queue, 'running', 0, sum(held), NULL, 0 FROM taskmq.handouts WHERE true {only} GROUP BY queue
 UNION ALL
 SELECT queue, CASE phase WHEN -1 THEN 'held' WHEN 0 THEN 'waiting' ELSE 'dead' END, 0, count(*),
     NULL, 0
@@ -65,15 +64,9 @@ HOLDERS = """
 SELECT job.id, job.token, cancel_requested::int
 FROM unnest(%s::text[], %s::bigint[]) AS g (id, token)
 JOIN taskmq.jobs AS job
-    ON seq = g.token >> 20 AND job.token = g.token AND job.id = g.id AND phase = 4
+    ON seq = g.token >> 20 AND job.token = g.token AND job.id = g.id AND state = 'RUNNING'
 """
-EXTEND = """
-UPDATE taskmq.jobs AS job
-SET due_at = taskmq.instant(%s::float8) + %s::float8
-FROM unnest(%s::text[], %s::bigint[]) AS g (id, token)
-WHERE seq = g.token >> 20 AND job.token = g.token AND job.id = g.id AND phase = 4
-RETURNING job.id, job.token, cancel_requested::int
-"""
+EXTEND = "SELECT * FROM taskmq.extend(%s::float8, %s::float8, %s::text[], %s::bigint[])"
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_history = msgspec.json.Decoder(tuple[HistoryEntry, ...]).decode

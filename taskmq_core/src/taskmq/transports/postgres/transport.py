@@ -65,7 +65,8 @@ LONG = 60.0
 MOST, LEAST = 1000, 10
 """Jobs of each kind that maintenance is asked for at once. A worker waits for it no longer than for
 any other call: where that is not enough, the next one is asked for less."""
-DEAD, FINISHED = 1, 5
+DEAD = ("FAILED",)
+FINISHED = ("SUCCEEDED", "EXPIRED", "REVOKED", "SKIPPED")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -170,7 +171,7 @@ class PostgresTransport:
         return [job_id in set(found) for job_id in job_ids]
 
     def forget(self, job_ids: Sequence[str]) -> int:
-        return int(self._call_long("delete_in", "text[] int", texts(job_ids), FINISHED))
+        return int(self._call_long("delete_in", "text[] text[]", texts(job_ids), texts(FINISHED)))
 
     def stats(self, queues: Sequence[str] | None = None) -> list[QueueStats]:
         return query.stats(self.database, queues, self._now)
@@ -196,7 +197,7 @@ class PostgresTransport:
         return answers
 
     def bury(self, job_ids: Sequence[str]) -> int:
-        return int(self._call_long("delete_in", "text[] int", texts(job_ids), DEAD))
+        return int(self._call_long("delete_in", "text[] text[]", texts(job_ids), texts(DEAD)))
 
     # -- workers and leaders -----------------------------------------------------------------
 

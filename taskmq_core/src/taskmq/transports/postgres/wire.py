@@ -58,9 +58,9 @@ class Batch:
                 seen = one.pattern
                 place = shapes.setdefault(_shape(one.envelope), len(shapes) + 1)
             places.append(place)
-        self.values: tuple[str, str, str, str, bytes] = (
+        self.values: tuple[str, str | None, str, str, bytes] = (
             texts([one.envelope.id for one in sealed]),
-            numbers(places),
+            numbers(places) if len(shapes) > 1 else None,
             encode([dict(zip(SHAPE, shape, strict=True)) for shape in shapes]).decode(),
             numbers(accumulate([len(one.data) for one in sealed])),
             b"".join([one.data for one in sealed]),

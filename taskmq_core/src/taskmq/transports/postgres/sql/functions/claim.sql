@@ -14,11 +14,11 @@ BEGIN
     FOREACH q IN ARRAY p_queues LOOP
         tops := tops || (SELECT jobs.priority::integer FROM taskmq.jobs
             WHERE jobs.phase = 2 AND jobs.queue = q ORDER BY jobs.priority DESC LIMIT 1);
-        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
-            WHERE jobs.phase = 3 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        SELECT jobs.visible_at INTO v_at FROM taskmq.jobs
+            WHERE jobs.phase = 3 AND jobs.queue = q ORDER BY jobs.visible_at LIMIT 1;
         visible_at := least(visible_at, v_at);
-        SELECT jobs.due_at INTO v_at FROM taskmq.jobs
-            WHERE jobs.phase = 4 AND jobs.queue = q ORDER BY jobs.due_at LIMIT 1;
+        SELECT due_at INTO v_at FROM taskmq.handouts
+            WHERE queue = q ORDER BY due_at LIMIT 1;
         lease_until := least(lease_until, v_at);
         SELECT jobs.expires_at INTO v_at FROM taskmq.jobs
             WHERE jobs.phase IN (-1, 0, 2, 3) AND jobs.queue = q AND jobs.expires_at IS NOT NULL
@@ -42,69 +42,76 @@ BEGIN
     RETURN v_tops;
 END $$;
 
--- Jobs that have just been leased, as the worker gets them.
+-- List jobs that have just been leased, and give them as the worker gets them.
 CREATE OR REPLACE FUNCTION taskmq.handed(p_seqs bigint[])
-RETURNS taskmq.answer[] LANGUAGE plpgsql AS $$
+RETURNS SETOF taskmq.answer LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN ARRAY(
-        SELECT ROW(
-            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields, parked_at,
-            envelope, NULL)::taskmq.answer
+    INSERT INTO taskmq.handouts (id, due_at, held, queue, worker, seqs)
+    SELECT handout, lease_until, count(*), queue, worker, array_agg(seq)
+    FROM taskmq.jobs WHERE seq = ANY (p_seqs) GROUP BY handout, lease_until, queue, worker;
+    RETURN QUERY
+        SELECT 'job', id, queue, priority::integer, token, attempt, deliveries, reclaims, yields,
+            parked_at, envelope, NULL
         FROM taskmq.jobs JOIN unnest(p_seqs) WITH ORDINALITY AS a (place, n) ON seq = place
-        ORDER BY n);
+        ORDER BY n;
 END $$;
 
 -- Lease the first ready jobs of a queue, of one priority or (NULL) any, beside others who do so.
 -- A row that is locked stays where it is: it need not be looked up again for its change.
 CREATE OR REPLACE FUNCTION taskmq.claim(
     p_queue text, p_level integer, p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, p_stopped text[]
-) RETURNS taskmq.answer[] LANGUAGE plpgsql AS $$
-DECLARE
-    v_jobs taskmq.answer[];
+    p_lease_until double precision, p_worker text, p_handout bigint, p_stopped text[]
+) RETURNS SETOF taskmq.answer LANGUAGE plpgsql AS $$
 BEGIN
     IF p_level IS NULL THEN
-        WITH leased AS (
-            UPDATE taskmq.jobs SET
-                phase = 4, state = 'RUNNING', settled_as = NULL,
-                token = greatest(token, seq << 20) + 1,
-                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
-                worker = p_worker
-            WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM taskmq.jobs
-                WHERE phase = 2 AND queue = p_queue AND (expires_at IS NULL OR expires_at > p_now)
-                AND limits IS NULL AND rank = 0
-                AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
-                ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
-            RETURNING id, queue, priority, token, attempt, deliveries, reclaims, yields,
-                parked_at, envelope
-        )
-        SELECT array_agg(ROW(
-            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields,
-            parked_at, envelope, NULL)::taskmq.answer ORDER BY priority DESC, token >> 20)
-        INTO v_jobs FROM leased;
+        RETURN QUERY
+            WITH leased AS (
+                UPDATE taskmq.jobs SET
+                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    token = greatest(token, seq << 20) + 1, handout = p_handout,
+                    deliveries = deliveries + 1, lease_until = p_lease_until, started_at = p_now,
+                    worker = p_worker
+                WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM taskmq.jobs
+                    WHERE phase = 2 AND queue = p_queue
+                    AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
+                    AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
+                    ORDER BY priority DESC, rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
+                RETURNING seq, id, queue, priority, token, attempt, deliveries, reclaims, yields,
+                    parked_at, envelope
+            ), listed AS (
+                INSERT INTO taskmq.handouts (id, due_at, held, queue, worker, seqs)
+                SELECT p_handout, p_lease_until, count(*), p_queue, p_worker, array_agg(seq)
+                FROM leased HAVING count(*) > 0
+            )
+            SELECT 'job', id, queue, priority::integer, token, attempt, deliveries, reclaims, yields,
+                parked_at, envelope, NULL
+            FROM leased ORDER BY priority DESC, seq;
     ELSE
-        WITH leased AS (
-            UPDATE taskmq.jobs SET
-                phase = 4, state = 'RUNNING', settled_as = NULL,
-                token = greatest(token, seq << 20) + 1,
-                deliveries = deliveries + 1, due_at = p_lease_until, started_at = p_now,
-                worker = p_worker
-            WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM taskmq.jobs
-                WHERE phase = 2 AND queue = p_queue AND priority = p_level AND (expires_at IS NULL OR expires_at > p_now)
-                AND limits IS NULL AND rank = 0
-                AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
-                ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
-            RETURNING id, queue, priority, token, attempt, deliveries, reclaims, yields,
-                parked_at, envelope
-        )
-        SELECT array_agg(ROW(
-            'job', id, queue, priority, token, attempt, deliveries, reclaims, yields,
-            parked_at, envelope, NULL)::taskmq.answer ORDER BY priority DESC, token >> 20)
-        INTO v_jobs FROM leased;
+        RETURN QUERY
+            WITH leased AS (
+                UPDATE taskmq.jobs SET
+                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    token = greatest(token, seq << 20) + 1, handout = p_handout,
+                    deliveries = deliveries + 1, lease_until = p_lease_until, started_at = p_now,
+                    worker = p_worker
+                WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM taskmq.jobs
+                    WHERE phase = 2 AND queue = p_queue AND priority = p_level
+                    AND (expires_at IS NULL OR expires_at > p_now) AND limits IS NULL AND rank = 0
+                    AND (p_stopped IS NULL OR workflow IS NULL OR workflow <> ALL (p_stopped))
+                    ORDER BY rank, seq LIMIT p_count FOR UPDATE SKIP LOCKED))
+                RETURNING seq, id, queue, priority, token, attempt, deliveries, reclaims, yields,
+                    parked_at, envelope
+            ), listed AS (
+                INSERT INTO taskmq.handouts (id, due_at, held, queue, worker, seqs)
+                SELECT p_handout, p_lease_until, count(*), p_queue, p_worker, array_agg(seq)
+                FROM leased HAVING count(*) > 0
+            )
+            SELECT 'job', id, queue, priority::integer, token, attempt, deliveries, reclaims, yields,
+                parked_at, envelope, NULL
+            FROM leased ORDER BY priority DESC, seq;
     END IF;
-    RETURN coalesce(v_jobs, '{}');
 END $$;
 
 -- Hold the jobs of paused workflows that are among the first ready ones of a queue, so that nobody
@@ -136,7 +143,7 @@ END $$;
 -- with turns are served. Also the lanes that have to be seen to, and how many are held.
 CREATE OR REPLACE FUNCTION taskmq.claim_alone(
     p_queue text, p_level integer, p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, p_stopped text[], INOUT lanes taskmq.lane[],
+    p_lease_until double precision, p_worker text, p_handout bigint, p_stopped text[], INOUT lanes taskmq.lane[],
     INOUT held integer, OUT seqs bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -169,9 +176,9 @@ BEGIN
                 held := held + 1;
             ELSE
                 UPDATE taskmq.jobs SET
-                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    phase = 4, state = 'RUNNING', settled_as = NULL, handout = p_handout,
                     token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
-                    due_at = p_lease_until, started_at = p_now, worker = p_worker,
+                    lease_until = p_lease_until, started_at = p_now, worker = p_worker,
                     gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
                 WHERE seq = r.seq;
                 IF r.rank > 0 THEN
@@ -191,7 +198,7 @@ END $$;
 -- queues, only those count whose place in `p_tops` is not NULL; `p_left_of` are their quotas.
 CREATE OR REPLACE FUNCTION taskmq.claim_named(
     p_names text[], p_queues text[], p_tops integer[], p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, p_stopped text[], p_alone boolean,
+    p_lease_until double precision, p_worker text, p_handouts bigint[], p_stopped text[], p_alone boolean,
     INOUT left_of integer[], INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -226,9 +233,9 @@ BEGIN
                 held := held + 1;
             ELSE
                 UPDATE taskmq.jobs SET
-                    phase = 4, state = 'RUNNING', settled_as = NULL,
+                    phase = 4, state = 'RUNNING', settled_as = NULL, handout = p_handouts[r.i],
                     token = greatest(token, seq << 20) + 1, deliveries = deliveries + 1,
-                    due_at = p_lease_until, started_at = p_now, worker = p_worker,
+                    lease_until = p_lease_until, started_at = p_now, worker = p_worker,
                     gate = CASE WHEN limits IS NOT NULL THEN 'runs ' || taskmq.concurrency_gate(limits) END
                 WHERE seq = r.seq;
                 IF r.rank > 0 THEN

@@ -59,9 +59,6 @@ BEGIN
             phase = CASE WHEN phase <> 0 OR pending <> number OR run_if = 'failed'
                     OR delegated_to IS NOT NULL THEN phase
                     WHEN visible_at > p_now THEN 3 ELSE 2 END,
-            due_at = CASE WHEN phase <> 0 OR pending <> number OR run_if = 'failed'
-                     OR delegated_to IS NOT NULL THEN due_at
-                     WHEN visible_at > p_now THEN visible_at END,
             visible_at = CASE WHEN phase <> 0 OR pending <> number OR run_if = 'failed'
                          OR delegated_to IS NOT NULL THEN visible_at
                          ELSE greatest(visible_at, p_now) END
@@ -101,7 +98,7 @@ BEGIN
         EXIT WHEN v_undecided IS NULL;
         WITH skipped AS (
             UPDATE taskmq.jobs SET
-                phase = 5, state = 'SKIPPED', finished_at = p_now, due_at = p_now + result_ttl
+                phase = 5, state = 'SKIPPED', finished_at = p_now, purge_at = p_now + result_ttl
             WHERE seq = ANY (v_undecided) AND run_if = 'failed'
             AND NOT EXISTS (SELECT 1 FROM taskmq.edges WHERE child = jobs.seq AND met = 2)
             RETURNING id
@@ -114,7 +111,7 @@ BEGIN
         IF v_forwarded IS NOT NULL THEN
             PERFORM taskmq.need_alone();
             UPDATE taskmq.jobs SET
-                phase = 5, state = 'SUCCEEDED', finished_at = p_now, due_at = p_now + result_ttl,
+                phase = 5, state = 'SUCCEEDED', finished_at = p_now,
                 failure = NULL, envelope = '',
                 result_codec = CASE WHEN keep_result THEN (taskmq.handed(delegated_to)).codec END,
                 result = CASE WHEN keep_result THEN (taskmq.handed(delegated_to)).data END
@@ -126,6 +123,9 @@ BEGIN
             AND EXISTS (SELECT 1 FROM taskmq.edges WHERE edges.parent = jobs.id AND met = 0)
             ON CONFLICT (parent) DO NOTHING;
             ended := ended || v_parents;
+            INSERT INTO taskmq.finished (due_at, seqs)
+            SELECT p_now + result_ttl, array_agg(seq) FROM taskmq.jobs
+            WHERE seq = ANY (v_forwarded) AND result_ttl > 0 GROUP BY result_ttl;
             PERFORM taskmq.let_go(v_forwarded);
             IF v_forgotten IS NOT NULL THEN
                 PERFORM taskmq.remove(v_forgotten);
@@ -145,7 +145,6 @@ RETURNS text[] LANGUAGE sql AS $$
         UPDATE taskmq.jobs SET
             state = 'QUEUED',
             phase = CASE WHEN visible_at > p_now THEN 3 ELSE 2 END,
-            due_at = CASE WHEN visible_at > p_now THEN visible_at END,
             visible_at = greatest(visible_at, p_now)
         WHERE seq = ANY (p_children) AND phase = 0 AND pending = 0 AND delegated_to IS NULL
         RETURNING queue
@@ -189,7 +188,7 @@ BEGIN
         EXIT WHEN cardinality(v_children) = 0;
         WITH skipped AS (
             UPDATE taskmq.jobs SET
-                phase = 5, state = 'SKIPPED', finished_at = p_now, due_at = p_now + result_ttl
+                phase = 5, state = 'SKIPPED', finished_at = p_now, purge_at = p_now + result_ttl
             WHERE phase = 0 AND seq = ANY (v_children)
             RETURNING id
         )
@@ -250,10 +249,10 @@ BEGIN
         SELECT job.id
         FROM taskmq.members
         CROSS JOIN LATERAL (
-            SELECT id, phase, run_if FROM taskmq.jobs WHERE jobs.seq = members.seq OFFSET 0
+            SELECT id, phase, state, run_if FROM taskmq.jobs WHERE jobs.seq = members.seq OFFSET 0
         ) AS job
         WHERE members.workflow = ANY (v_workflows) AND job.phase IN (-1, 0, 2, 3, 4)
-        AND job.run_if IS NULL
+        AND job.state <> 'SUCCEEDED' AND job.run_if IS NULL
     );
     IF cardinality(v_members) > 0 THEN
         SELECT i.queues, i.ended, i.lanes INTO queues, ended, lanes
@@ -275,7 +274,7 @@ BEGIN
     open := '{}';
     FOR r IN
         SELECT seq, id, phase, limits, queue, priority FROM taskmq.jobs
-        WHERE id = ANY (p_ids) AND phase NOT IN (1, 5) ORDER BY seq FOR UPDATE
+        WHERE id = ANY (p_ids) AND phase NOT IN (1, 5) AND state <> 'SUCCEEDED' ORDER BY seq FOR UPDATE
     LOOP
         open := open || r.id;
         IF r.phase = 4 THEN
@@ -295,7 +294,7 @@ BEGIN
     WHERE seq = ANY (v_running);
     IF cardinality(v_others) > 0 THEN
         UPDATE taskmq.jobs SET
-            phase = 5, state = 'REVOKED', finished_at = p_now, due_at = p_now + result_ttl,
+            phase = 5, state = 'REVOKED', finished_at = p_now, purge_at = p_now + result_ttl,
             gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL,
             revoked_by = CASE WHEN revoked_at IS NULL THEN p_by ELSE revoked_by END,
             revoked_at = coalesce(revoked_at, p_now)
@@ -342,7 +341,7 @@ BEGIN
         FROM (SELECT child, count(*) AS number FROM awaited GROUP BY child) AS counted
         WHERE seq = child;
         WITH restored AS (
-            UPDATE taskmq.jobs SET phase = 0, state = 'WAITING', finished_at = NULL, due_at = NULL
+            UPDATE taskmq.jobs SET phase = 0, state = 'WAITING', finished_at = NULL, purge_at = NULL
             WHERE phase = 5 AND state = 'SKIPPED' AND run_if IS NULL
             AND seq = ANY (ARRAY(
                 SELECT child FROM taskmq.edges WHERE met = 0 AND parent = ANY (v_level)

@@ -1,19 +1,19 @@
 -- Storing a batch of jobs: all of them, or none.
 --
 -- Jobs of a batch mostly differ in their ids and envelopes only. What else a row needs is its shape,
--- a JSON object in the list `p_shapes`; `p_shape` says which one each job has. The envelopes are one
--- byte string, and `p_ends` where each of them ends.
+-- a JSON object in the list `p_shapes`; `p_shape` says which one each job has (NULL: all the first). The
+-- envelopes are one byte string, and `p_ends` where each of them ends.
 
 -- The shapes of a batch, numbered, with where their jobs stand.
 CREATE OR REPLACE FUNCTION taskmq.shapes(p_shapes json, p_now double precision) RETURNS TABLE (
-    number bigint, phase smallint, visible_at double precision, due_at double precision, queue text,
+    number bigint, phase smallint, visible_at double precision, queue text,
     priority smallint, task text, expires_at double precision, result_ttl double precision,
     keep_result boolean, on_receipt boolean, max_deliveries integer, workflow text, key text,
     limits text, fail_fast boolean, run_if text
 ) LANGUAGE sql STABLE AS $$
     SELECT
         ordinality, CASE WHEN s.eta > p_now THEN 3::smallint ELSE 2::smallint END,
-        greatest(p_now, s.eta), CASE WHEN s.eta > p_now THEN s.eta END, s.queue, s.priority, s.task,
+        greatest(p_now, s.eta), s.queue, s.priority, s.task,
         s.expires_at, s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.workflow, s.key,
         s.limits, s.fail_fast, s.run_if
     FROM ROWS FROM (json_to_recordset(p_shapes) AS (
@@ -30,19 +30,19 @@ CREATE OR REPLACE FUNCTION taskmq.new_rows(
     p_data bytea
 ) RETURNS TABLE (
     id text, phase smallint, state text, queue text, priority smallint, visible_at double precision,
-    due_at double precision, expires_at double precision, result_ttl double precision,
+    expires_at double precision, result_ttl double precision,
     keep_result boolean, on_receipt boolean, max_deliveries integer, task text,
     enqueued_at double precision, workflow text, key text, limits text, fail_fast boolean,
     run_if text, envelope bytea
 ) LANGUAGE sql STABLE AS $$
     SELECT
-        job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.due_at, s.expires_at,
+        job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.expires_at,
         s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.task, p_now, s.workflow,
         s.key, s.limits, s.fail_fast, s.run_if,
         substring(p_data FROM job.start + 1 FOR job.stop - job.start)
     FROM unnest(p_ids, p_shape, p_ends, array_prepend(0, p_ends[:cardinality(p_ends) - 1]))
         WITH ORDINALITY AS job (id, shape, stop, start, n)
-    JOIN taskmq.shapes(p_shapes, p_now) AS s ON s.number = job.shape
+    JOIN taskmq.shapes(p_shapes, p_now) AS s ON s.number = coalesce(job.shape, 1)
     ORDER BY job.n
 $$;
 
@@ -60,12 +60,12 @@ BEGIN
     BEGIN
         IF json_array_length(p_shapes) = 1 THEN
             INSERT INTO taskmq.jobs (
-                id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
+                id, phase, state, queue, priority, visible_at, expires_at, result_ttl,
                 keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
                 fail_fast, run_if, envelope
             )
             SELECT
-                job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.due_at, s.expires_at,
+                job.id, s.phase, 'QUEUED', s.queue, s.priority, s.visible_at, s.expires_at,
                 s.result_ttl, s.keep_result, s.on_receipt, s.max_deliveries, s.task, p_now, s.workflow,
                 s.key, s.limits, s.fail_fast, s.run_if,
                 substring(p_data FROM job.start + 1 FOR job.stop - job.start)
@@ -74,7 +74,7 @@ BEGIN
                 AS job (id, stop, start);
         ELSE
             INSERT INTO taskmq.jobs (
-                id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
+                id, phase, state, queue, priority, visible_at, expires_at, result_ttl,
                 keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
                 fail_fast, run_if, envelope
             )
@@ -83,7 +83,7 @@ BEGIN
     EXCEPTION WHEN unique_violation THEN
         WITH added AS (
             INSERT INTO taskmq.jobs (
-                id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl,
+                id, phase, state, queue, priority, visible_at, expires_at, result_ttl,
                 keep_result, on_receipt, max_deliveries, task, enqueued_at, workflow, key, limits,
                 fail_fast, run_if, envelope
             )
@@ -115,13 +115,12 @@ DECLARE
     v_seq bigint;
 BEGIN
     INSERT INTO taskmq.jobs (
-        id, phase, state, queue, priority, visible_at, due_at, expires_at, result_ttl, keep_result,
+        id, phase, state, queue, priority, visible_at, expires_at, result_ttl, keep_result,
         on_receipt, max_deliveries, task, enqueued_at, workflow, envelope
     )
     SELECT
         p_id, CASE WHEN v_later THEN 3 ELSE 2 END, 'QUEUED', p_queue, p_priority,
-        CASE WHEN v_later THEN p_eta ELSE v_now END, CASE WHEN v_later THEN p_eta END,
-        p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, v_now,
+        CASE WHEN v_later THEN p_eta ELSE v_now END, p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, v_now,
         p_workflow, p_envelope
     WHERE NOT EXISTS (
         SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority)
@@ -214,6 +213,7 @@ DECLARE
     k taskmq.keys;
     r record;
 BEGIN
+    p_shape := coalesce(p_shape, array_fill(1, ARRAY[cardinality(p_ids)]));
     IF v_any_key OR v_any_capacity THEN
         SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
         FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
@@ -354,9 +354,7 @@ BEGIN
             dependencies = number, pending = unmet,
             phase = CASE WHEN unmet > 0 THEN 0 WHEN run_if = 'failed' THEN 5 ELSE phase END,
             state = CASE WHEN unmet > 0 THEN 'WAITING' WHEN run_if = 'failed' THEN 'SKIPPED' ELSE state END,
-            due_at = CASE
-                WHEN unmet > 0 THEN NULL WHEN run_if = 'failed' THEN p_now + result_ttl ELSE due_at
-            END,
+            purge_at = CASE WHEN unmet = 0 AND run_if = 'failed' THEN p_now + result_ttl END,
             finished_at = CASE WHEN unmet = 0 AND run_if = 'failed' THEN p_now END
         FROM counted WHERE seq = child;
         IF v_stored IS NOT NULL THEN
@@ -439,8 +437,8 @@ DECLARE
     v_depth integer;
     v_excess integer;
 BEGIN
-    UPDATE taskmq.jobs SET phase = 2, due_at = NULL
-    WHERE phase = 3 AND queue = p_queue AND due_at <= p_now;
+    UPDATE taskmq.jobs SET phase = 2
+    WHERE phase = 3 AND queue = p_queue AND visible_at <= p_now;
     v_ready := (SELECT count(*) FROM taskmq.jobs WHERE phase = 2 AND queue = p_queue);
     v_depth := v_ready
         + (SELECT count(*) FROM taskmq.jobs WHERE phase = 3 AND queue = p_queue)

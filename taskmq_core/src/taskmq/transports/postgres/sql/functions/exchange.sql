@@ -19,6 +19,11 @@ DECLARE
     v_lanes taskmq.lane[] := '{}';
     v_acked integer[];
     v_settled integer[];
+    v_freed bigint[] := '{}';
+    v_some_freed bigint[];
+    v_handout bigint;
+    v_new_handouts bigint[];  -- by queue
+    v_handouts bigint[] := '{}';  -- of this exchange
     v_dropped json[] := '{}';
     v_some json[];
     v_left_of integer[] := p_quotas;  -- by queue; NULL: no quota
@@ -36,8 +41,8 @@ DECLARE
     v_turned integer[] := '{}';  -- those that have had turns
     v_turns json;
     v_seqs bigint[];
-    v_jobs taskmq.answer[];
-    v_all taskmq.answer[] := '{}';
+    v_got integer;
+    v_all integer := 0;
     v_before integer;
     v_held integer := 0;
     v_left integer := p_limit;
@@ -84,13 +89,15 @@ BEGIN
         v_stopped := (SELECT array_agg(workflow) FROM taskmq.paused_workflows);
     END IF;
     IF p_ids IS NOT NULL THEN
-        SELECT * INTO v_changed, v_ended, v_lanes, v_acked FROM taskmq.succeed(
+        SELECT * INTO v_changed, v_ended, v_lanes, v_acked, v_freed FROM taskmq.succeed(
             p_now, p_ids, p_tokens, p_codecs, p_ends, p_blob, v_changed, v_ended, v_lanes);
     END IF;
     IF p_others IS NOT NULL THEN
-        SELECT * INTO v_changed, v_ended, v_lanes, v_settled FROM taskmq.settle_others(
+        SELECT * INTO v_changed, v_ended, v_lanes, v_settled, v_some_freed FROM taskmq.settle_others(
             p_now, p_others, p_others_blob, v_changed, v_ended, v_lanes);
+        v_freed := v_freed || v_some_freed;
     END IF;
+    PERFORM taskmq.let_off(v_freed);
     IF cardinality(v_lanes) > 0 THEN
         SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
         v_changed := v_changed || v_ready || v_later;
@@ -122,37 +129,47 @@ BEGIN
         END IF;
         WITH due AS (
             SELECT seq FROM taskmq.jobs
-            WHERE phase = 3 AND queue = ANY (p_queues) AND due_at <= p_now
-            ORDER BY due_at LIMIT v_tidy_limit FOR UPDATE SKIP LOCKED
+            WHERE phase = 3 AND queue = ANY (p_queues) AND visible_at <= p_now
+            ORDER BY visible_at LIMIT v_tidy_limit FOR UPDATE SKIP LOCKED
         )
-        UPDATE taskmq.jobs SET phase = 2, due_at = NULL FROM due WHERE jobs.seq = due.seq;
+        UPDATE taskmq.jobs SET phase = 2 FROM due WHERE jobs.seq = due.seq;
         SELECT * INTO v_tops, v_visible_at, v_lease_end, v_expires_at FROM taskmq.survey(p_queues);
     END IF;
 
     -- Lease jobs, level by level.
     v_until := p_now + p_lease;
-    v_tops := ARRAY(
-        SELECT CASE WHEN coalesce(quota, 1) > 0 THEN top END
-        FROM unnest(v_tops, v_left_of) WITH ORDINALITY AS t (top, quota, n) ORDER BY n
-    );
+    IF v_left_of IS NOT NULL THEN
+        v_tops := ARRAY(
+            SELECT CASE WHEN coalesce(quota, 1) > 0 THEN top END
+            FROM unnest(v_tops, v_left_of) WITH ORDINALITY AS t (top, quota, n) ORDER BY n
+        );
+    END IF;
     <<rounds>>
     LOOP
         WHILE v_left > 0 AND v_held < 5000 LOOP
-            SELECT max(top) INTO v_top FROM unnest(v_tops) AS t (top);
+            IF cardinality(v_tops) = 1 THEN
+                v_top := v_tops[1];
+            ELSE
+                SELECT max(top) INTO v_top FROM unnest(v_tops) AS t (top);
+            END IF;
             EXIT WHEN v_top IS NULL;
             IF p_jobs IS NOT NULL THEN
+                v_new_handouts := ARRAY(SELECT nextval('taskmq.handouts_id_seq') FROM unnest(p_queues));
+                v_handouts := v_handouts || v_new_handouts;
                 SELECT * INTO v_left_of, v_lanes, v_held, v_seqs FROM taskmq.claim_named(
-                    p_jobs, p_queues, v_tops, v_left, p_now, v_until, p_worker, v_stopped, v_alone,
+                    p_jobs, p_queues, v_tops, v_left, p_now, v_until, p_worker, v_new_handouts,
+                    v_stopped, v_alone,
                     coalesce(v_left_of, array_fill(NULL::integer, ARRAY[cardinality(p_queues)])),
                     v_lanes, v_held);
                 v_gated := v_gated OR cardinality(v_lanes) > 0;
-                v_all := v_all || taskmq.handed(v_seqs);
+                RETURN QUERY SELECT * FROM taskmq.handed(v_seqs);
+                v_all := v_all + cardinality(v_seqs);
                 v_left := v_left - cardinality(v_seqs);
                 v_tops := taskmq.tops(p_queues, v_left_of);
                 EXIT;
             END IF;
-            v_before := cardinality(v_all) + v_held;
-            v_level := ARRAY(SELECT n FROM unnest(v_tops) WITH ORDINALITY AS t (top, n) WHERE top = v_top ORDER BY n);
+            v_before := v_all + v_held;
+            v_level := array_positions(v_tops, v_top);
             v_taken := array_fill(0, ARRAY[cardinality(p_queues)]);
             IF cardinality(v_level) = 1 THEN
                 v_taken[v_level[1]] := least(v_left, v_left_of[v_level[1]]);
@@ -202,11 +219,14 @@ BEGIN
             END IF;
             FOREACH i IN ARRAY v_level LOOP
                 CONTINUE WHEN v_taken[i] < 1;
+                v_handout := nextval('taskmq.handouts_id_seq');
+                v_handouts := v_handouts || v_handout;
                 IF v_alone THEN
                     SELECT * INTO v_lanes, v_held, v_seqs FROM taskmq.claim_alone(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
-                        p_now, v_until, p_worker, v_stopped, v_lanes, v_held);
-                    v_jobs := taskmq.handed(v_seqs);
+                        p_now, v_until, p_worker, v_handout, v_stopped, v_lanes, v_held);
+                    RETURN QUERY SELECT * FROM taskmq.handed(v_seqs);
+                    v_got := cardinality(v_seqs);
                     v_gated := v_gated OR cardinality(v_lanes) > 0;
                 ELSE
                     IF v_stopped IS NOT NULL THEN
@@ -214,20 +234,21 @@ BEGIN
                             p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END,
                             v_stopped, v_held);
                     END IF;
-                    v_jobs := taskmq.claim(
+                    RETURN QUERY SELECT * FROM taskmq.claim(
                         p_queues[i], CASE WHEN cardinality(p_queues) > 1 THEN v_top END, v_taken[i],
-                        p_now, v_until, p_worker, v_stopped);
+                        p_now, v_until, p_worker, v_handout, v_stopped);
+                    GET DIAGNOSTICS v_got = ROW_COUNT;
                 END IF;
-                v_all := v_all || v_jobs;
-                v_left := v_left - cardinality(v_jobs);
-                v_left_of[i] := v_left_of[i] - cardinality(v_jobs);
+                v_all := v_all + v_got;
+                v_left := v_left - v_got;
+                v_left_of[i] := v_left_of[i] - v_got;
             END LOOP;
             IF cardinality(p_queues) = 1 AND v_left > 0 AND v_held < 5000 AND coalesce(v_left_of[1] > 0, true) THEN
                 v_tops := ARRAY[NULL]::integer[];  -- the one queue gave all it had
                 EXIT;
             END IF;
             v_tops := taskmq.tops(p_queues, v_left_of);
-            EXIT WHEN cardinality(v_all) + v_held = v_before;
+            EXIT WHEN v_all + v_held = v_before;
         END LOOP;
         EXIT WHEN cardinality(v_lanes) = 0;
         SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
@@ -238,9 +259,8 @@ BEGIN
         EXIT WHEN v_left < 1 OR v_held >= 5000;
     END LOOP;
 
-    RETURN QUERY SELECT * FROM unnest(v_all);
     IF EXISTS (SELECT 1 FROM taskmq.edges) THEN
-        v_seqs := ARRAY(SELECT j.token >> 20 FROM unnest(v_all) AS j);
+        v_seqs := ARRAY(SELECT unnest(seqs) FROM taskmq.handouts WHERE id = ANY (v_handouts));
         RETURN QUERY
             SELECT 'input', (SELECT jobs.id FROM taskmq.jobs WHERE jobs.seq = handed.child), NULL,
                 NULL::integer, NULL::bigint, NULL::integer, NULL::integer, NULL::integer,
@@ -277,15 +297,15 @@ BEGIN
         SELECT visible_at, lease_until, expires_at INTO v_visible_at, v_lease_end, v_expires_at
         FROM taskmq.survey(p_queues);
     END IF;
-    v_next_due := least(v_visible_at, v_lease_end, CASE WHEN cardinality(v_all) > 0 THEN v_until END);
+    v_next_due := least(v_visible_at, v_lease_end, CASE WHEN v_all > 0 THEN v_until END);
     IF v_held >= 5000 OR least(v_visible_at, v_lease_end, v_expires_at) <= p_now THEN
         v_next_due := p_now;
     END IF;
     SELECT max(top) INTO v_top FROM unnest(v_tops) AS t (top);
-    IF cardinality(v_changed) = 0 AND cardinality(v_all) > 0 THEN
+    IF cardinality(v_changed) = 0 AND v_all > 0 THEN
         PERFORM taskmq.announce('r', p_queues, v_ended);
     ELSE
-        PERFORM taskmq.announce('w', v_changed || CASE WHEN cardinality(v_all) > 0 THEN p_queues END, v_ended);
+        PERFORM taskmq.announce('w', v_changed || CASE WHEN v_all > 0 THEN p_queues END, v_ended);
     END IF;
     RETURN NEXT ('head', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
         json_build_object(

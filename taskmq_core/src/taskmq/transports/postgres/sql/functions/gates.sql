@@ -116,8 +116,8 @@ BEGIN
         WHERE gate = taskmq.gate_of(v_limit);
         v_at := taskmq.opens_at(v_limit);
         WITH hastened AS (
-            UPDATE taskmq.jobs SET visible_at = v_at, due_at = v_at
-            WHERE gate = 'next ' || taskmq.gate_of(v_limit) AND phase = 3 AND due_at > v_at
+            UPDATE taskmq.jobs SET visible_at = v_at
+            WHERE gate = 'next ' || taskmq.gate_of(v_limit) AND phase = 3 AND visible_at > v_at
             RETURNING queue
         )
         SELECT coalesce(array_agg(DISTINCT queue), '{}') INTO v_some FROM hastened;
@@ -164,8 +164,7 @@ BEGIN
         UPDATE taskmq.jobs SET
             phase = CASE WHEN v_at IS NULL THEN 2 ELSE 3 END,
             gate = 'next ' || v_lane.gate,
-            visible_at = coalesce(v_at, visible_at),
-            due_at = v_at
+            visible_at = coalesce(v_at, visible_at)
         WHERE seq IN (
             SELECT seq FROM taskmq.jobs
             WHERE gate = 'held ' || v_lane.gate AND queue = v_lane.queue

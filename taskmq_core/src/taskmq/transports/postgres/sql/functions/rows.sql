@@ -7,7 +7,8 @@ BEGIN
     r.state := p_state;
     r.phase := CASE WHEN p_state = 'FAILED' THEN 1 ELSE 5 END;
     r.finished_at := p_now;
-    r.due_at := CASE WHEN p_state <> 'FAILED' THEN p_now + r.result_ttl END;
+    r.lease_until := NULL;
+    r.purge_at := CASE WHEN p_state <> 'FAILED' THEN p_now + r.result_ttl END;
     r.gate := NULL;
     r.parked_reason := NULL;
     r.parked_at := NULL;
@@ -26,7 +27,7 @@ BEGIN
     r.state := p_state;
     r.visible_at := p_visible_at;
     r.phase := CASE WHEN p_visible_at <= p_now THEN 2 ELSE 3 END;
-    r.due_at := CASE WHEN p_visible_at > p_now THEN p_visible_at END;
+    r.lease_until := NULL;
     r.gate := NULL;
     RETURN r;
 END $$;
@@ -97,7 +98,8 @@ BEGIN
     UPDATE taskmq.jobs SET
         phase = r.phase, state = r.state, settled_as = r.settled_as, attempt = r.attempt,
         deliveries = r.deliveries, reclaims = r.reclaims, yields = r.yields,
-        cancel_requested = r.cancel_requested, visible_at = r.visible_at, due_at = r.due_at,
+        cancel_requested = r.cancel_requested, visible_at = r.visible_at,
+        lease_until = r.lease_until, purge_at = r.purge_at,
         task = r.task, queue = r.queue, priority = r.priority, expires_at = r.expires_at,
         result_ttl = r.result_ttl, keep_result = r.keep_result, on_receipt = r.on_receipt,
         max_deliveries = r.max_deliveries, started_at = r.started_at,
@@ -107,6 +109,28 @@ BEGIN
         rank = r.rank, envelope = r.envelope, revoked_by = r.revoked_by,
         revoked_at = r.revoked_at
     WHERE seq = r.seq;
+END $$;
+
+-- Jobs run no longer, each of one of these handouts. To be called when all of them are locked.
+CREATE OR REPLACE FUNCTION taskmq.let_off(p_handouts bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
+    v_held integer;
+BEGIN
+    IF p_handouts[1] = ALL (p_handouts) THEN  -- as nearly always, and all that there was
+        DELETE FROM taskmq.handouts WHERE id = p_handouts[1] AND held = cardinality(p_handouts);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    FOR r IN
+        SELECT handout, count(*) AS number FROM unnest(p_handouts) AS h (handout) GROUP BY handout ORDER BY handout
+    LOOP
+        UPDATE taskmq.handouts SET held = held - r.number WHERE id = r.handout RETURNING held INTO v_held;
+        IF v_held = 0 THEN
+            DELETE FROM taskmq.handouts WHERE id = r.handout;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Delete jobs, with all that belongs to them.

@@ -1,11 +1,12 @@
 -- What workers say of their deliveries. A delivery is named by its job's id and its token, whose
 -- upper bits are the job's place in the store. Outcomes: 0 done, 1 repeated, 2 lease lost.
 
--- Successes, all at once. The results are one byte string; a codec of NULL means none.
+-- Successes, all at once. The results are one byte string; a codec of NULL means none. What they were
+-- handed out in is in `freed`, to be let off.
 CREATE OR REPLACE FUNCTION taskmq.succeed(
     p_now double precision, p_ids text[], p_tokens bigint[], p_codecs text[], p_ends integer[],
     p_blob bytea, INOUT queues text[], INOUT ended text[], INOUT lanes taskmq.lane[],
-    OUT outcomes integer[]
+    OUT outcomes integer[], OUT freed bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     v_done integer[];
@@ -17,39 +18,40 @@ DECLARE
     v_unkept integer[];
     r record;
 BEGIN
-    WITH given AS MATERIALIZED (
-        SELECT
-            id, token, token >> 20 AS seq, codec, stop, n::integer AS n,
-            lag(stop, 1, 0) OVER (ORDER BY n) AS start
-        FROM unnest(p_ids, p_tokens, p_codecs, p_ends) WITH ORDINALITY AS g (id, token, codec, stop, n)
-    ), done AS (
+    WITH done AS (
         UPDATE taskmq.jobs SET
-            phase = 5, state = 'SUCCEEDED', settled_as = 'ack', finished_at = p_now,
-            due_at = p_now + result_ttl, failure = NULL, gate = NULL, parked_reason = NULL,
+            -- What is handed out in order is not among that any more.
+            phase = CASE WHEN limits IS NULL AND rank = 0 THEN 4 ELSE 5 END,
+            state = 'SUCCEEDED', settled_as = 'ack', finished_at = p_now,
+            lease_until = NULL, failure = NULL, gate = NULL, parked_reason = NULL,
             parked_at = NULL, park_until = NULL, envelope = '',
             result_codec = CASE WHEN keep_result THEN given.codec END,
             result = CASE WHEN keep_result AND given.codec IS NOT NULL
                 THEN substring(p_blob FROM given.start + 1 FOR given.stop - given.start) END
-        FROM given
-        WHERE jobs.seq = given.seq AND jobs.token = given.token AND jobs.id = given.id
-        AND jobs.phase = 4
-        RETURNING given.n, jobs.seq, jobs.limits, jobs.queue, jobs.priority, jobs.result_ttl,
-            jobs.dependencies, jobs.keep_result
+        FROM unnest(p_ids, p_tokens, p_codecs, p_ends, array_prepend(0, p_ends[:cardinality(p_ends) - 1]))
+            WITH ORDINALITY AS given (id, token, codec, stop, start, n)
+        WHERE jobs.seq = given.token >> 20 AND jobs.token = given.token AND jobs.id = given.id
+        AND jobs.state = 'RUNNING'
+        RETURNING given.n::integer AS n, jobs.seq, jobs.limits, jobs.queue, jobs.priority, jobs.result_ttl,
+            jobs.dependencies, jobs.keep_result, jobs.handout
+    ), kept AS (
+        INSERT INTO taskmq.finished (due_at, seqs)
+        SELECT p_now + result_ttl, array_agg(seq) FROM done WHERE result_ttl > 0 GROUP BY result_ttl
     )
     SELECT
-        array_agg(n),
+        array_agg(n), array_agg(handout),
         array_agg(seq) FILTER (WHERE result_ttl <= 0),
         array_agg(seq) FILTER (WHERE dependencies > 0),
         array_agg(json_build_array(limits, queue, priority)::text) FILTER (WHERE limits IS NOT NULL),
         array_agg(n) FILTER (WHERE NOT keep_result)
-    INTO v_done, v_forgotten, v_dependent, v_limited, v_unkept
+    INTO v_done, freed, v_forgotten, v_dependent, v_limited, v_unkept
     FROM done;
     IF cardinality(v_done) = cardinality(p_ids) THEN
         outcomes := NULL;  -- all done
     ELSE
         SELECT array_agg(CASE
             WHEN g.n = ANY (v_done) THEN 0
-            WHEN jobs.phase <> 4 AND jobs.settled_as = 'ack' THEN 1
+            WHEN jobs.state <> 'RUNNING' AND jobs.settled_as = 'ack' THEN 1
             ELSE 2
         END ORDER BY g.n) INTO outcomes
         FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS g (id, token, n)
@@ -93,7 +95,7 @@ END $$;
 -- Everything else, one by one. `blob` has the envelopes that replace others.
 CREATE OR REPLACE FUNCTION taskmq.settle_others(
     p_now double precision, p_settlements json, p_blob bytea, INOUT queues text[],
-    INOUT ended text[], INOUT lanes taskmq.lane[], OUT outcomes integer[]
+    INOUT ended text[], INOUT lanes taskmq.lane[], OUT outcomes integer[], OUT freed bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     s json;
@@ -104,12 +106,13 @@ DECLARE
     v_one record;
 BEGIN
     outcomes := '{}';
+    freed := '{}';
     FOR s IN SELECT value FROM json_array_elements(p_settlements) WITH ORDINALITY AS e (value, n) ORDER BY n LOOP
         v_kind := s->>'kind';
         SELECT * INTO r FROM taskmq.jobs
         WHERE seq = (s->>'token')::bigint >> 20 AND token = (s->>'token')::bigint AND id = s->>'id'
         FOR UPDATE;
-        IF NOT FOUND OR r.phase <> 4 THEN
+        IF NOT FOUND OR r.state <> 'RUNNING' THEN
             outcomes := outcomes || CASE WHEN r.settled_as = v_kind THEN 1 ELSE 2 END;
             CONTINUE;
         END IF;
@@ -132,12 +135,14 @@ BEGIN
             queues := v_one.queues;
             ended := v_one.ended;
             lanes := v_one.lanes;
+            freed := freed || v_one.freed;
             CONTINUE;
         END IF;
         IF r.limits IS NOT NULL THEN
             lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
         END IF;
         r.settled_as := v_kind;
+        freed := freed || r.handout;
         IF s->>'park' IS NULL THEN
             r.parked_reason := NULL;
             r.parked_at := NULL;
@@ -183,7 +188,7 @@ BEGIN
                 ELSE
                     r.phase := 0;
                     r.state := 'WAITING';
-                    r.due_at := NULL;
+                    r.lease_until := NULL;
                     r.gate := NULL;
                     r.expires_at := NULL;
                     v_delegating := v_delegating || s;
@@ -209,4 +214,41 @@ BEGIN
             (s->>'token')::bigint >> 20, s->>'to', p_now, s->'batch', taskmq.batch_of(s, p_blob),
             queues, ended);
     END LOOP;
+END $$;
+
+-- Let leases end later: the id, the token and `cancel_requested` of those that are held.
+CREATE OR REPLACE FUNCTION taskmq.extend(
+    p_now double precision, p_lease double precision, p_ids text[], p_tokens bigint[]
+) RETURNS TABLE (id text, token bigint, asked integer) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_until CONSTANT double precision := taskmq.instant(p_now) + p_lease;
+    v_seqs bigint[];
+    v_freed bigint[];
+    v_handout bigint;
+    r record;
+BEGIN
+    WITH held AS (
+        SELECT jobs.seq, jobs.handout
+        FROM unnest(p_ids, p_tokens) AS g (id, token)
+        JOIN taskmq.jobs
+            ON jobs.seq = g.token >> 20 AND jobs.token = g.token AND jobs.id = g.id
+            AND jobs.state = 'RUNNING'
+        ORDER BY jobs.seq FOR UPDATE OF jobs
+    )
+    SELECT array_agg(seq), array_agg(handout) INTO v_seqs, v_freed FROM held;
+    FOR r IN
+        SELECT jobs.queue, jobs.worker, array_agg(jobs.seq) AS seqs
+        FROM taskmq.jobs WHERE jobs.seq = ANY (v_seqs) GROUP BY jobs.queue, jobs.worker
+    LOOP
+        INSERT INTO taskmq.handouts (due_at, held, queue, worker, seqs)
+        VALUES (v_until, cardinality(r.seqs), r.queue, r.worker, r.seqs)
+        RETURNING handouts.id INTO v_handout;
+        RETURN QUERY
+            UPDATE taskmq.jobs SET lease_until = v_until, handout = v_handout
+            WHERE jobs.seq = ANY (r.seqs)
+            RETURNING jobs.id, jobs.token, jobs.cancel_requested::integer;
+    END LOOP;
+    PERFORM taskmq.let_off(v_freed);
 END $$;

@@ -8,18 +8,20 @@ CREATE OR REPLACE FUNCTION taskmq.take_back(
 DECLARE
     r taskmq.jobs;
     v_lost text[] := '{}';
+    v_freed bigint[] := '{}';
 BEGIN
     dropped := '{}';
     taken := 0;
-    FOR r IN SELECT * FROM taskmq.jobs WHERE seq = ANY (p_seqs) AND phase = 4 ORDER BY seq FOR UPDATE LOOP
+    FOR r IN SELECT * FROM taskmq.jobs WHERE seq = ANY (p_seqs) AND state = 'RUNNING' ORDER BY seq FOR UPDATE LOOP
         taken := taken + 1;
+        v_freed := v_freed || r.handout;
         r.parked_reason := NULL;
         r.parked_at := NULL;
         r.park_until := NULL;
         IF r.limits IS NOT NULL THEN
             lanes := lanes || taskmq.leave(r.limits, r.queue, r.priority);
         END IF;
-        r := taskmq.lost(r, 'reclaim', p_now, least(p_now, r.due_at), p_why);
+        r := taskmq.lost(r, 'reclaim', p_now, least(p_now, r.lease_until), p_why);
         PERFORM taskmq.save(r);
         IF r.phase IN (1, 5) THEN
             dropped := dropped
@@ -29,6 +31,7 @@ BEGIN
             queues := queues || r.queue;
         END IF;
     END LOOP;
+    PERFORM taskmq.let_off(v_freed);
     IF cardinality(v_lost) > 0 THEN
         SELECT * INTO queues, ended, lanes
         FROM taskmq.lose(v_lost, p_now, queues, ended || v_lost, lanes);
@@ -44,9 +47,12 @@ DECLARE
     v_seqs bigint[];
 BEGIN
     WITH found AS (
-        SELECT seq FROM taskmq.jobs
-        WHERE phase = 4 AND due_at <= p_now AND (p_queues IS NULL OR queue = ANY (p_queues))
-        ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+        SELECT jobs.seq
+        FROM taskmq.handouts
+        CROSS JOIN LATERAL unnest(handouts.seqs) AS place
+        JOIN taskmq.jobs ON jobs.seq = place AND jobs.state = 'RUNNING' AND jobs.handout = handouts.id
+        WHERE handouts.due_at <= p_now AND (p_queues IS NULL OR handouts.queue = ANY (p_queues))
+        ORDER BY handouts.due_at LIMIT p_limit FOR UPDATE OF jobs SKIP LOCKED
     )
     SELECT array_agg(seq) INTO v_seqs FROM found;
     taken := 0;
@@ -83,7 +89,7 @@ BEGIN
     END LOOP;
     IF cardinality(v_seqs) > 0 THEN
         UPDATE taskmq.jobs SET
-            phase = 5, state = 'EXPIRED', finished_at = p_now, due_at = p_now + result_ttl,
+            phase = 5, state = 'EXPIRED', finished_at = p_now, purge_at = p_now + result_ttl,
             gate = NULL, parked_reason = NULL, parked_at = NULL, park_until = NULL
         WHERE seq = ANY (v_seqs);
         PERFORM taskmq.forfeit(v_seqs);

@@ -50,11 +50,12 @@ BEGIN
         v_changed := v_changed || v_ready || v_later;
     END IF;
     WITH over AS (
-        SELECT seq FROM taskmq.jobs WHERE phase = 5 AND due_at <= p_now
-        ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+        SELECT seq FROM taskmq.jobs WHERE purge_at <= p_now
+        ORDER BY purge_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     )
-    SELECT array_agg(seq) INTO v_seqs FROM over;
-    IF v_seqs IS NOT NULL THEN
+    SELECT coalesce(array_agg(seq), '{}') INTO v_seqs FROM over;
+    v_seqs := v_seqs || taskmq.outdated(p_now, p_limit - cardinality(v_seqs));
+    IF cardinality(v_seqs) > 0 THEN
         v_purged := taskmq.remove(v_seqs);
     END IF;
     DELETE FROM taskmq.rates WHERE gate IN (
@@ -86,6 +87,37 @@ BEGIN
     )::text;
 END $$;
 
+-- Jobs that have succeeded and are kept no longer, locked and taken out of their lists.
+CREATE OR REPLACE FUNCTION taskmq.outdated(p_now double precision, p_limit integer)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    f record;
+    v_wanted bigint[];
+    v_locked bigint[];
+    v_rest bigint[];
+    v_all bigint[] := '{}';
+BEGIN
+    FOR f IN
+        SELECT id, seqs FROM taskmq.finished WHERE due_at <= p_now ORDER BY due_at FOR UPDATE SKIP LOCKED
+    LOOP
+        EXIT WHEN cardinality(v_all) >= p_limit;
+        v_wanted := f.seqs[:p_limit - cardinality(v_all)];
+        v_rest := f.seqs[p_limit - cardinality(v_all) + 1:];
+        v_locked := ARRAY(SELECT seq FROM taskmq.jobs WHERE seq = ANY (v_wanted) FOR UPDATE SKIP LOCKED);
+        IF cardinality(v_locked) < cardinality(v_wanted) THEN
+            v_rest := v_rest || ARRAY(
+                SELECT seq FROM taskmq.jobs WHERE seq = ANY (v_wanted) AND seq <> ALL (v_locked));
+        END IF;
+        IF cardinality(v_rest) > 0 THEN
+            UPDATE taskmq.finished SET seqs = v_rest WHERE id = f.id;
+        ELSE
+            DELETE FROM taskmq.finished WHERE id = f.id;
+        END IF;
+        v_all := v_all || v_locked;
+    END LOOP;
+    RETURN v_all;
+END $$;
+
 -- Take jobs out, or ask them to stop. The ids of those that were open.
 CREATE OR REPLACE FUNCTION taskmq.revoke(p_now double precision, p_ids text[], p_how integer, p_by text)
 RETURNS text[] LANGUAGE plpgsql
@@ -108,8 +140,8 @@ BEGIN
     RETURN v_open;
 END $$;
 
--- Delete those of these jobs that are in a phase; how many there were.
-CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_phase integer)
+-- Delete those of these jobs that are in one of some states; how many there were.
+CREATE OR REPLACE FUNCTION taskmq.delete_in(p_ids text[], p_states text[])
 RETURNS integer LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -117,7 +149,7 @@ BEGIN
     PERFORM taskmq.enter(true);
     PERFORM taskmq.announce('w', NULL, p_ids);
     RETURN taskmq.remove(ARRAY(
-        SELECT seq FROM taskmq.jobs WHERE id = ANY (p_ids) AND phase = p_phase
+        SELECT seq FROM taskmq.jobs WHERE id = ANY (p_ids) AND state = ANY (p_states)
         ORDER BY seq FOR UPDATE));
 END $$;
 
@@ -207,8 +239,8 @@ BEGIN
         RETURN 0;
     END IF;
     WITH moved AS (
-        UPDATE taskmq.jobs SET phase = 2, due_at = NULL, visible_at = p_now
-        WHERE park_until IS NOT NULL AND phase = 3 AND due_at > p_now AND task = ANY (p_tasks)
+        UPDATE taskmq.jobs SET phase = 2, visible_at = p_now
+        WHERE park_until IS NOT NULL AND phase = 3 AND visible_at > p_now AND task = ANY (p_tasks)
         RETURNING queue
     )
     SELECT array_agg(queue) INTO v_queues FROM moved;
@@ -237,7 +269,12 @@ BEGIN
         RETURN json_build_object('taken', 0, 'dropped', '[]'::json)::text;
     END IF;
     SELECT * INTO v_changed, v_ended, v_lanes, v_taken, v_dropped FROM taskmq.take_back(
-        ARRAY(SELECT seq FROM taskmq.jobs WHERE phase = 4 AND worker = p_worker),
+        ARRAY(
+            SELECT jobs.seq
+            FROM taskmq.handouts
+            CROSS JOIN LATERAL unnest(handouts.seqs) AS place
+            JOIN taskmq.jobs ON jobs.seq = place AND jobs.state = 'RUNNING' AND jobs.handout = handouts.id
+            WHERE handouts.worker = p_worker),
         p_now, '"its worker is gone"', v_changed, v_ended, v_lanes);
     SELECT * INTO v_ready, v_later FROM taskmq.refill(v_lanes, p_now);
     PERFORM taskmq.announce('w', v_changed || v_ready || v_later, v_ended);

@@ -33,7 +33,7 @@ BEGIN
         array_agg(given.id) FILTER (WHERE state IS DISTINCT FROM 'SUCCEEDED')
     INTO v_succeeded, v_lost
     FROM unnest(p_parents) AS given (id) LEFT JOIN taskmq.jobs ON jobs.id = given.id COLLATE "C"
-    WHERE phase IS NULL OR phase IN (1, 5);
+    WHERE phase IS NULL OR phase IN (1, 5) OR state = 'SUCCEEDED';
     IF v_succeeded IS NOT NULL THEN
         INSERT INTO taskmq.inputs (parent, codec, data)
         SELECT id, result_codec, result FROM taskmq.jobs
