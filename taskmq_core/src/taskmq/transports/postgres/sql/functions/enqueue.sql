@@ -213,7 +213,7 @@ DECLARE
     k taskmq.keys;
     r record;
 BEGIN
-    p_shape := coalesce(p_shape, array_fill(1, ARRAY[cardinality(p_ids)]));
+    p_shape := coalesce(p_shape, array_fill(1, ARRAY[coalesce(cardinality(p_ids), 0)]));
     IF v_any_key OR v_any_capacity THEN
         SELECT array_agg(n ORDER BY n), array_agg(id ORDER BY n) INTO v_new, v_new_ids
         FROM (SELECT id, min(n)::integer AS n FROM unnest(p_ids) WITH ORDINALITY AS g (id, n) GROUP BY id) AS given
