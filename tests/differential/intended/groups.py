@@ -1,0 +1,252 @@
+"""Groups within groups, and what is behind groups."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.differential.agreeing import Agreement, Leeway, Run
+from tests.differential.canvases import Canvas
+from tests.differential.reading import (
+    behind_groups_behind,
+    ends_as_group,
+    groups_behind,
+    is_chord,
+    is_group,
+    members,
+    runs_of,
+    within,
+)
+
+from .difference import Difference, keep
+from .shared import (
+    counts,
+    has_failed,
+    is_pending,
+    never_ends,
+    order,
+    told,
+    went_on,
+    without,
+)
+
+
+def _group_in_header(canvas: Canvas) -> bool:
+    return any(any(is_group(member) for member in members(each)) for each in within(canvas))
+
+
+def _behind_groups_behind(canvas: Canvas) -> bool:
+    return bool(behind_groups_behind(canvas))
+
+
+def _lazy_group_of_groups(canvas: Canvas) -> bool:
+    return any(each.get("lazy") and any(map(ends_as_group, each["of"])) for each in within(canvas))
+
+
+def _replaced_by_groups(canvas: Canvas) -> bool:
+    """Whether a task of a header is replaced by a chain that ends as a group behind a group."""
+    return any(
+        each["is"] == "task"
+        and each["of"] == "become"
+        and is_group(each["tag"])
+        and each["tag"]["is"] in ("chain", "or")
+        and is_chord(each["tag"])
+        for header in within(canvas)
+        if is_chord(header)
+        for each in within(header)
+    )
+
+
+def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
+    return any(
+        len(first["of"]) == 1 and is_group(first) and is_group(second)
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for first, second in itertools.pairwise(each["of"])
+    )
+
+
+def _behind_a_body_of_one(canvas: Canvas) -> bool:
+    """Whether something is behind a chord whose body is a group of one."""
+    return any(counts(group) == 1 for group, _ in groups_behind(canvas))
+
+
+def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on what one task of a group gives, here that is the list of them all."""
+    if not isinstance(theirs, list) or not isinstance(ours, list) or len(theirs) != len(ours):
+        return False
+    if len(ours) < 2 or not isinstance(ours[0], list):
+        return False
+    return (
+        any(json.dumps(ours[-1:]) == own for _, own in both.about(_behind_groups))
+        and any(both.same(theirs[0], one) for one in ours[0])
+        and both.in_turn(theirs[1:], ours[1:])
+    )
+
+
+def _is_behind_group(both: Agreement, run: Run) -> bool:
+    """Whether it is of a task that Celery runs once for each task of the group before."""
+    return told(run) in both.about(_behind_groups)
+
+
+def _behind_groups(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of(behind_groups_behind(canvas))
+
+
+def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery gives results with ids that no task of the header has."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "group" not in ours:
+        return False
+    pending = theirs.get("group") or ()
+    ended = all("value" in each or "error" in each for each in ours["group"] if "group" not in each)
+    rest = without(theirs, "group"), without(ours, "group")
+    return bool(pending) and all(map(is_pending, pending)) and ended and both.same(*rest)
+
+
+def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has a group in a group where here its tasks are."""
+    if (
+        isinstance(theirs, dict)
+        and isinstance(ours, dict)
+        and "group" in theirs
+        and "group" in ours
+    ):
+        whole = (
+            {**theirs, "group": list(_unnested(theirs))},
+            {**ours, "group": list(_unnested(ours))},
+        )
+        if whole != (theirs, ours) and both.same(*whole):
+            return True
+    return sorted(map(json.dumps, _leaves(theirs))) == sorted(map(json.dumps, _leaves(ours)))
+
+
+def _unnested(result: dict[str, Any]) -> Iterator[Any]:
+    """The tasks of a group, with those of groups in it that wait for nothing."""
+    for each in result["group"]:
+        if each.keys() == {"group"}:
+            yield from _unnested(each)
+        else:
+            yield each
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict) and "group" in value:
+        return _leaves(value["group"]) + _leaves(value.get("parent", []))
+    if isinstance(value, dict):
+        return [
+            leaf
+            for key in sorted(value)
+            for leaf in ([] if key == "parent" else [key]) + _leaves(value[key])
+        ]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [value]
+
+
+def _one_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on the result of a group of one, here that is a list."""
+    return isinstance(ours, list) and len(ours) == 1 and both.same(theirs, ours[0])
+
+
+several_times = Leeway(
+    node=lambda both, theirs, ours: (
+        _one_of_several(both, theirs, ours) or went_on(both, theirs, ours)
+    ),
+    got=lambda both, _, ours: has_failed(both, ours),
+    fewer=_is_behind_group,
+)
+pending_header = Leeway(node=_pending_header)
+one_of_one = Leeway(node=_one_of_one)
+flat = Leeway(node=_when_flat)
+
+
+DIFFERENCES = [
+    Difference(
+        "behind a chord whose body is a group of one",
+        {
+            "is": "chain",
+            "of": [
+                {"is": "chord", "of": [keep(1)], "body": {"is": "group", "of": [keep(2)]}},
+                {"is": "chord", "of": [keep(3), keep(4)], "body": keep(5)},
+            ],
+        },
+        _behind_a_body_of_one,
+        one_of_one,
+    ),
+    Difference(
+        "what is behind a chord whose body is a group",
+        {
+            "is": "chain",
+            "of": [
+                {
+                    "is": "chord",
+                    "of": [keep(1)],
+                    "body": {"is": "group", "of": [keep(2), keep(3)]},
+                },
+                {"is": "chord", "of": [keep(4)], "body": keep(5)},
+            ],
+        },
+        _behind_groups_behind,
+        several_times,
+    ),
+    Difference(
+        "results of a header behind a group of one",
+        {
+            "is": "group",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [
+                        {"is": "group", "of": [keep(1)]},
+                        {"is": "group", "of": [keep(2), keep(3)]},
+                        {"is": "group", "of": [keep(4), keep(5)]},
+                    ],
+                },
+                keep(6),
+            ],
+        },
+        _header_behind_a_group_of_one,
+        pending_header,
+    ),
+    Difference(
+        "groups in groups keep their order",
+        {"is": "chord", "of": [{"is": "group", "of": [keep(1), keep(2)]}], "body": keep(3)},
+        _group_in_header,
+        order,
+    ),
+    Difference(
+        "groups from a generator that are in groups",
+        {
+            "is": "chord",
+            "of": [],
+            "body": {"is": "group", "of": [{"is": "group", "of": [keep(1)]}], "lazy": True},
+        },
+        _lazy_group_of_groups,
+        flat,
+    ),
+    Difference(
+        "replaced by a group behind a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "or",
+                        "of": [
+                            {"is": "group", "of": [keep(1)]},
+                            {"is": "group", "of": [keep(2)]},
+                        ],
+                    },
+                },
+                keep(3),
+            ],
+            "body": keep(4),
+        },
+        _replaced_by_groups,
+        never_ends,
+    ),
+]

@@ -1,0 +1,87 @@
+"""What is linked to chains."""
+
+from __future__ import annotations
+
+from tests.differential.agreeing import Agreement, Leeway, Run
+from tests.differential.canvases import Canvas
+from tests.differential.reading import (
+    is_chord,
+    is_group,
+    lone_steps,
+    lost_links,
+    within,
+)
+
+from .difference import Difference, fail, keep
+from .shared import (
+    CALLBACKS,
+    ends,
+)
+
+NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
+
+
+def _links_of_lone_chain(canvas: Canvas) -> bool:
+    if any("errbacks" in each for each in lone_steps(canvas)):
+        return True
+    return bool(lost_links(canvas)) or any(
+        "errbacks" in member
+        for each in within(canvas)
+        if each["is"] == "chain" and len(each["of"]) == 1
+        for member in each["of"]
+        if member["is"] in ("chain", "or")
+    )
+
+
+def _links_behind_a_chord(canvas: Canvas) -> bool:
+    """Whether a chain that ends as a group behind a chord has links, and is in another chain."""
+    return any(
+        "links" in member and is_group(member) and is_chord(member)
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for member in each["of"]
+        if member["is"] in ("chain", "or")
+    )
+
+
+def _cannot_link(both: Agreement) -> bool:
+    return both.theirs == {"error": NOT_A_SIGNATURE} and ends(both)
+
+
+def _is_lost_link(both: Agreement, run: Run) -> bool:
+    """Whether it is of a link that Celery loses, or of its error callbacks."""
+    lost = [one for link in lost_links(both.canvas) for one in within(link)]
+    return run[0] in CALLBACKS or [run[0], run[1][-1:]] in [[e["of"], [e.get("tag")]] for e in lost]
+
+
+cannot_link = Leeway(outcome=_cannot_link)
+links = Leeway(more=_is_lost_link)
+
+
+DIFFERENCES = [
+    Difference(
+        "links of a chain that is all of another one",
+        {"is": "chain", "of": [{"is": "chain", "of": [fail(1)], "errbacks": ["new"]}]},
+        _links_of_lone_chain,
+        links,
+    ),
+    Difference(
+        "links of a chain that ends as a group behind a chord",
+        {
+            "is": "chain",
+            "of": [
+                keep(1),
+                {
+                    "is": "chain",
+                    "of": [
+                        {"is": "chord", "of": [keep(2)], "body": keep(3)},
+                        {"is": "group", "of": [keep(4), keep(5)]},
+                    ],
+                    "links": [keep(6)],
+                },
+            ],
+        },
+        _links_behind_a_chord,
+        cannot_link,
+    ),
+]

@@ -1,0 +1,304 @@
+"""Groups, chains and headers without tasks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.differential.agreeing import Agreement, Leeway, Run
+from tests.differential.canvases import Canvas
+from tests.differential.reading import (
+    becomes_nothing,
+    ends_in_nothing,
+    groups_behind,
+    headers_with_lost_ends,
+    is_chord,
+    is_nothing,
+    members,
+    runs_of,
+    within,
+)
+
+from .difference import Difference, fail, keep
+from .shared import (
+    CALLBACKS,
+    EMPTY_CHAIN,
+    counts,
+    ends,
+    has_failed,
+    never_ends,
+    told,
+    went_on,
+    without,
+)
+
+INDEX_ERROR = re.compile(r"""IndexError(: |\(\\?['"])list index out of range(\\?['"]\))?""")
+EMPTY = "IndexError: list index out of range"
+GROUP_AS_LINK = (
+    "TypeError: Cannot add link to group: do that on individual tasks",
+    "TypeError: Cannot add link to group: use a chord",
+)
+
+
+def _empty(canvas: Canvas) -> bool:
+    return any(map(is_nothing, within(canvas)))
+
+
+def _empty_header(canvas: Canvas) -> bool:
+    return any(
+        is_nothing(member)
+        for each in within(canvas)
+        if each["is"] in ("chord", "chain", "or")
+        for member in ({**each, "is": "group"}, *each["of"])
+    )
+
+
+def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
+    return _empty_header(canvas) and any("errbacks" in each for each in within(canvas))
+
+
+def _lazy_header_with_nothing(canvas: Canvas) -> bool:
+    return any(
+        is_chord(each) and each.get("lazy") and any(map(is_nothing, members(each)))
+        for each in within(canvas)
+    )
+
+
+def _header_of_nothing(canvas: Canvas) -> bool:
+    return any(
+        len(each["of"]) > 0 and all(map(ends_in_nothing, each["of"]))
+        for each in within(canvas)
+        if each["is"] in ("chord", "group")
+    )
+
+
+def _fails_before_nothing(canvas: Canvas) -> bool:
+    """Whether something may fail in a header before a chord in another one that ends in nothing."""
+    return bool(headers_with_lost_ends(canvas))
+
+
+def _becomes_chains_of_nothing(canvas: Canvas) -> bool:
+    return any(becomes_nothing(each) and each["tag"]["of"] for each in within(canvas))
+
+
+def _behind_an_empty_body(canvas: Canvas) -> bool:
+    return any(counts(group) == 0 for group, _ in groups_behind(canvas))
+
+
+def _empty_chain_beside_one(canvas: Canvas) -> bool:
+    return any(
+        each["is"] == "group" and counts(each) == 1 and len(each["of"]) > 1
+        for each in within(canvas)
+    )
+
+
+def _becomes_a_linked_nothing(canvas: Canvas) -> bool:
+    return any(
+        each["of"] == "become"
+        and any(is_nothing(one) and "links" in one for one in within(each["tag"]))
+        for each in within(canvas)
+    )
+
+
+def _cannot_apply(both: Agreement) -> bool:
+    """Celery cannot apply it, since something in it is empty; here it can be, and ends, or has
+    the other error that Celery has of groups as links. Or it gives nothing there, and an empty
+    group here."""
+    wrong = both.ours.get("error")
+    if both.theirs == {"result": None, "get": None, "ran": []}:
+        return both.ours == {"result": {"group": []}, "get": {"value": []}, "ran": []}
+    return both.theirs == {"error": EMPTY} and (ends(both) or wrong in GROUP_AS_LINK)
+
+
+def _never_got(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has all results, and waits for another one."""
+    return theirs == {"error": "TimeoutError: The operation timed out."} and "value" in ours
+
+
+def _failed_otherwise(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """The same, of a task that has gone on there and failed by itself."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "error" not in theirs:
+        return False
+    return has_failed(both, ours) and both.same(without(theirs, "error"), without(ours, "error"))
+
+
+def _is_behind_lost_end(both: Agreement, run: Run) -> bool:
+    """Whether it is of a task that is not in a header whose end is lost."""
+    return told(run) in both.about(_beside_lost_ends) or run[0] in CALLBACKS
+
+
+def _beside_lost_ends(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of([canvas]) - runs_of(headers_with_lost_ends(canvas))
+
+
+def _is_callback(both: Agreement, run: Run) -> bool:
+    return run[0] in CALLBACKS
+
+
+def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task that is replaced by nothing fails there."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return False
+    return theirs.get("error") == EMPTY and both.same(
+        without(theirs, "error"), without(ours, "value", "error")
+    )
+
+
+def _parent_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on a list for a group of one, and what is before it is before its task."""
+    if isinstance(theirs, list) and len(theirs) == 1 and both.same(theirs[0], ours):
+        return True
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "parent" not in ours:
+        return False
+    tasks = theirs.get("group", ())
+    if len(tasks) != 1 or "parent" in theirs or "parent" not in tasks[0]:
+        return False
+    moved = {"group": [without(tasks[0], "parent")], "parent": tasks[0]["parent"]}
+    return both.same(moved, ours)
+
+
+def _of_nothing(text: str) -> str:
+    return INDEX_ERROR.sub("empty chain", EMPTY_CHAIN.sub("empty chain", text))
+
+
+cannot_apply = Leeway(outcome=_cannot_apply)
+never_got = Leeway(got=_never_got)
+unnoticed = Leeway(
+    node=lambda both, theirs, ours: (
+        went_on(both, theirs, ours) or _failed_otherwise(both, theirs, ours)
+    ),
+    got=lambda both, _, ours: has_failed(both, ours),
+    fewer=_is_behind_lost_end,
+)
+fewer_callbacks = Leeway(fewer=_is_callback)
+became_nothing = Leeway(node=_became_nothing)
+parent_of_one = Leeway(node=_parent_of_one)
+of_nothing = Leeway(text=_of_nothing)
+
+
+DIFFERENCES = [
+    Difference(
+        "canvases that are empty",
+        {"is": "chord", "of": [], "body": {"is": "chain", "of": []}},
+        _empty,
+        cannot_apply,
+    ),
+    Difference(
+        "replaced by chains of nothing",
+        {
+            "is": "task",
+            "of": "become",
+            "tag": {"is": "chain", "of": [{"is": "chain", "of": []}]},
+        },
+        _becomes_chains_of_nothing,
+        of_nothing,
+    ),
+    Difference(
+        "replaced by an empty group with links",
+        {
+            "is": "task",
+            "of": "become",
+            "tag": {"is": "group", "of": [], "links": [keep(1)]},
+        },
+        _becomes_a_linked_nothing,
+        became_nothing,
+    ),
+    Difference(
+        "an empty chain beside the only task of a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [
+                        keep(1),
+                        {"is": "group", "of": [keep(2), {"is": "chain", "of": []}]},
+                    ],
+                }
+            ],
+            "body": keep(3),
+        },
+        _empty_chain_beside_one,
+        parent_of_one,
+    ),
+    Difference(
+        "a group without tasks in a group",
+        {
+            "is": "group",
+            "of": [
+                keep(1),
+                {"is": "chord", "of": [keep(2)], "body": {"is": "group", "of": []}},
+            ],
+        },
+        _empty,
+        never_got,
+    ),
+    Difference(
+        "nothing in a header from a generator",
+        {"is": "chord", "of": [{"is": "chain", "of": []}], "body": keep(1), "lazy": True},
+        _lazy_header_with_nothing,
+        never_ends,
+    ),
+    Difference(
+        "a header of chords that end in nothing",
+        {
+            "is": "chord",
+            "of": [{"is": "chord", "of": [keep(1)], "body": {"is": "group", "of": []}}],
+            "body": keep(2),
+        },
+        _header_of_nothing,
+        never_ends,
+    ),
+    Difference(
+        "behind a chord whose body is an empty group",
+        {
+            "is": "chain",
+            "of": [
+                {"is": "chord", "of": [keep(1)], "body": {"is": "group", "of": []}},
+                {"is": "chord", "of": [keep(2)], "body": keep(3)},
+            ],
+        },
+        _behind_an_empty_body,
+        never_ends,
+    ),
+    Difference(
+        "a failed chord that ends in nothing",
+        {
+            "is": "chord",
+            "of": [
+                {"is": "chord", "of": [fail(1)], "body": {"is": "group", "of": []}},
+                keep(2),
+            ],
+            "body": keep(3),
+        },
+        _fails_before_nothing,
+        unnoticed,
+    ),
+    Difference(
+        "callbacks behind an empty header",
+        {
+            "is": "chord",
+            "of": [keep(1), fail(2)],
+            "body": {
+                "is": "group",
+                "of": [
+                    {
+                        "is": "chord",
+                        "of": [{"is": "task", "of": "become", "tag": keep(3), "args": ["p"]}],
+                        "body": {**fail(4), "args": [[1]]},
+                    },
+                    {
+                        "is": "chord",
+                        "of": [],
+                        "body": {**fail(5), "args": ["p"]},
+                        "lazy": True,
+                        "errbacks": ["new"],
+                    },
+                ],
+                "lazy": True,
+            },
+        },
+        _callbacks_beside_empty_header,
+        fewer_callbacks,
+    ),
+]
