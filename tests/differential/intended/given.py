@@ -59,8 +59,10 @@ def _immutable_group_of_chains(canvas: Canvas) -> bool:
 
 
 def _keywords_for_an_immutable_chain(canvas: Canvas) -> bool:
-    return "kwargs" in canvas.get("call", {}) and any(
-        "immutable" in each and each["is"] in ("chain", "or") for each in within(canvas)
+    """Whether keywords are given to a chain that is immutable, or in a group that is."""
+    return "kwargs" in canvas.get("call", {}) and (
+        any("immutable" in each and each["is"] in ("chain", "or") for each in within(canvas))
+        or _immutable_group_of_chains(canvas)
     )
 
 
