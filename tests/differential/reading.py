@@ -111,10 +111,14 @@ def headers_with_lost_ends(canvas: Canvas) -> list[Canvas]:
     ]
 
 
-def runs_of(canvases: Iterable[Canvas]) -> set[tuple[str, str]]:
-    """What tells the runs of all tasks in them: the name and the last argument."""
+def runs_of(canvases: Iterable[Canvas], but: Iterable[Canvas] = ()) -> set[tuple[str, str]]:
+    """What tells the runs of all tasks in them, but those in some: the name and the last
+    argument."""
     found = set()
+    left_out = {id(each) for each in itertools.chain.from_iterable(map(within, but))}
     for each in itertools.chain.from_iterable(map(within, canvases)):
+        if id(each) in left_out:
+            continue
         if each["is"] == "task":
             own = "…" if each["of"] == "become" else each["tag"]
             found.add((each["of"], json.dumps([own], ensure_ascii=False)))

@@ -128,7 +128,7 @@ def _is_behind_lost_end(both: Agreement, run: Run) -> bool:
 
 
 def _beside_lost_ends(canvas: Canvas) -> set[tuple[str, str]]:
-    return runs_of([canvas]) - runs_of(headers_with_lost_ends(canvas))
+    return runs_of([canvas], but=headers_with_lost_ends(canvas))
 
 
 def _is_callback(both: Agreement, run: Run) -> bool:
