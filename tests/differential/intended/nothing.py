@@ -26,6 +26,7 @@ from .shared import (
     counts,
     ends,
     has_failed,
+    is_pending,
     never_ends,
     told,
     went_on,
@@ -127,6 +128,19 @@ def _is_behind_lost_end(both: Agreement, run: Run) -> bool:
     return told(run) in both.about(_beside_lost_ends) or run[0] in CALLBACKS
 
 
+def _ran_here(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task that Celery does not start has run here."""
+    if not is_pending(theirs) or not isinstance(ours, dict) or not {"value", "error"} & {*ours}:
+        return False
+    return both.same(without(theirs, "state"), without(ours, "value", "error"))
+
+
+def _behind_empty_bodies(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of(
+        step for group, steps in groups_behind(canvas) if not counts(group) for step in steps
+    )
+
+
 def _beside_lost_ends(canvas: Canvas) -> set[tuple[str, str]]:
     return runs_of([canvas], but=headers_with_lost_ends(canvas))
 
@@ -174,6 +188,14 @@ fewer_callbacks = Leeway(fewer=_is_callback)
 became_nothing = Leeway(node=_became_nothing)
 parent_of_one = Leeway(node=_parent_of_one)
 of_nothing = Leeway(text=_of_nothing)
+
+
+never_started = Leeway(
+    outcome=never_ends.outcome,
+    node=_ran_here,
+    got=lambda both, theirs, ours: theirs == "not ready",
+    more=lambda both, run: told(run) in both.about(_behind_empty_bodies),
+)
 
 
 DIFFERENCES = [
@@ -259,7 +281,7 @@ DIFFERENCES = [
             ],
         },
         _behind_an_empty_body,
-        never_ends,
+        never_started,
     ),
     Difference(
         "a failed chord that ends in nothing",

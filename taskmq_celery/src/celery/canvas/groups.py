@@ -229,7 +229,10 @@ class group(Signature):  # noqa: N801  # Celery's name
 
     def link(self, sig: Any) -> Any:
         """Run ``sig`` after the first of the tasks; to run one after all of them, use a chord."""
-        return self.tasks[0].link(sig.clone().set(immutable=True)) if self.tasks else None
+        if not self.tasks:
+            return None
+        link = maybe_signature(sig, app=self._app, clone=True)
+        return self.tasks[0].link(link.set(immutable=True))
 
     def link_error(self, sig: Any) -> Any:
         """Run ``sig`` for every task that fails."""
