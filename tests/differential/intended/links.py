@@ -9,6 +9,7 @@ from tests.differential.reading import (
     is_group,
     lone_steps,
     lost_links,
+    runs_of,
     within,
 )
 
@@ -16,6 +17,7 @@ from .difference import Difference, fail, keep
 from .shared import (
     CALLBACKS,
     ends,
+    told,
 )
 
 NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
@@ -50,8 +52,11 @@ def _cannot_link(both: Agreement) -> bool:
 
 def _is_lost_link(both: Agreement, run: Run) -> bool:
     """Whether it is of a link that Celery loses, or of its error callbacks."""
-    lost = [one for link in lost_links(both.canvas) for one in within(link)]
-    return run[0] in CALLBACKS or [run[0], run[1][-1:]] in [[e["of"], [e.get("tag")]] for e in lost]
+    return run[0] in CALLBACKS or told(run) in both.about(_lost)
+
+
+def _lost(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of(lost_links(canvas))
 
 
 cannot_link = Leeway(outcome=_cannot_link)
