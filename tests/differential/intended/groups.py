@@ -22,6 +22,7 @@ from tests.differential.reading import (
 
 from .difference import Difference, keep
 from .shared import (
+    CALLBACKS,
     counts,
     has_failed,
     is_pending,
@@ -87,8 +88,12 @@ def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _is_behind_group(both: Agreement, run: Run) -> bool:
-    """Whether it is of a task that Celery runs once for each task of the group before."""
-    return told(run) in both.about(_behind_groups)
+    """Whether it is of a task that Celery runs once for each task of the group before, or of a
+    callback of one."""
+    behind = both.about(_behind_groups)
+    if run[0] not in CALLBACKS:
+        return told(run) in behind
+    return run[1] == ["fixed"] or run[1][0] in {f"<{name}:{own}>" for name, own in behind}
 
 
 def _behind_groups(canvas: Canvas) -> set[tuple[str, str]]:
