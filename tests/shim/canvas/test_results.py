@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from celery import chain, chord, group
+from celery import chain, chord, group, signature
 from celery.result import AsyncResult, GroupResult, ResultSet, result_from_tuple
 
 Value = Callable[[Any], Any]
@@ -203,4 +203,12 @@ def test_links_of_a_chain_are_called_once_when_it_is_joined(t: Any, value: Value
     first.link(t.note.si("linked"))
     result = (first | group([chain(chord([], t.total.s()))])).apply_async()
     assert value(result) == 0
+    assert [name for name, *_ in t.ran].count("note") == 1
+
+
+def test_links_of_a_chain_in_a_chain_survive_json(app: Any, t: Any, value: Value) -> None:
+    inner = chain(t.same.s(1), group(t.same.s(), t.same.s()))
+    inner.link(t.note.si("linked"))
+    result = signature(json.loads(json.dumps(chain(inner))), app=app).apply_async()
+    assert value(result) == [1, 1]
     assert [name for name, *_ in t.ran].count("note") == 1
