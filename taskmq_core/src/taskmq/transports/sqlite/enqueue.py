@@ -75,16 +75,14 @@ def _insert(
     (last,) = connection.execute(SQL["last_seq"]).fetchone()
     token = _first_token(now)
     groups = _alike(batch, nodes, token=token, now=now)
-    start, inserted = last + 1, 0
-    for group in groups:
-        seqs = range(start, start + len(group.ids))
-        values = (seqs, group.ids, group.envelopes)
-        inserted += insert_alike(connection, SQL["insert_alike"], values, group.rest)
-        start = seqs.stop
-    places: list[int | None] = list(range(last + 1, start))
-    if inserted < len(places):
-        added = {seq for (seq,) in connection.execute(SQL["added"], (last,)).fetchall()}
-        places = [seq if seq in added else None for seq in places]
+    inserted = sum(
+        insert_alike(connection, SQL["insert_alike"], (group.ids, group.envelopes), group.rest)
+        for group in groups
+    )
+    places: list[int | None] = list(range(last + 1, last + 1 + inserted))
+    if inserted < len(batch):
+        added = dict(connection.execute(SQL["added"], (last,)).fetchall())
+        places = [added.pop(sealed.envelope.id, None) for sealed in batch]
     if any(None in group.envelopes for group in groups):
         apart = [
             (seq, sealed.data)
@@ -96,7 +94,7 @@ def _insert(
 
 
 class _Group(NamedTuple):
-    """Rows that follow each other and differ in nothing but place, id and envelope."""
+    """Rows that follow each other and differ in nothing but id and envelope."""
 
     rest: tuple[Any, ...]
     ids: list[str]

@@ -25,15 +25,15 @@ WHERE NOT EXISTS (SELECT 1 FROM lines)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_alike
--- New jobs that differ in nothing but place, id and envelope, in the order of their rows: the other
--- values are bound once for all of them. The VALUES are repeated for several rows.
+-- New jobs that differ in nothing but id and envelope: the other values are bound once for all of
+-- them. The VALUES are repeated for several rows, whose places follow each other behind the newest one.
 INSERT INTO jobs (
-    seq, id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
+    id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
     due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
     finished_at, key, workflow
 )
 SELECT new.*, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-FROM (VALUES (?, ?, ?)) AS new
+FROM (VALUES (?, ?)) AS new
 WHERE true
 ON CONFLICT (id) DO NOTHING;
 
@@ -42,8 +42,8 @@ ON CONFLICT (id) DO NOTHING;
 INSERT INTO envelopes (seq, data) VALUES (?, ?);
 
 -- name: added
--- The places behind that one.
-SELECT seq FROM jobs WHERE seq > ?;
+-- The jobs behind that place.
+SELECT id, seq FROM jobs WHERE seq > ?;
 
 -- name: stored
 -- Which of these ids are stored, in what state, with which result, and why they failed.
