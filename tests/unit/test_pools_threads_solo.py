@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from taskmq.errors import ConfigError
 from taskmq.executor import Outcome
 from taskmq.pools import Pool, SoloPool, ThreadPool, make_pool
-from taskmq.pools.threads import CERTAIN
+from taskmq.pools.threads import CERTAIN, SHORT, UNCERTAIN, Brevity
 from taskmq.transport import Ack, Delivery
 
 FIRST = Delivery(
@@ -212,6 +212,80 @@ def test_short_jobs_do_not_wait_behind_a_long_one_while_slots_are_idle() -> None
     release.set()
     assert pool.stop(PATIENCE)
     assert done.ids[CERTAIN:] == ["0", "1", "2", "long"]
+
+
+def test_when_jobs_turn_out_short_one_slot_is_enough() -> None:
+    """All are at work by then, and fall asleep though something waits."""
+    together = threading.Barrier(4)
+
+    def execute(delivery: Delivery) -> Outcome:
+        if delivery.job_id == "together":
+            together.wait(PATIENCE)
+        elif pool.unstarted() and len(pool._idle) == 3:
+            alone.set()
+            pool.withdraw()
+        return ack(delivery)
+
+    pool, alone, done = ThreadPool(4), threading.Event(), Finished(0)
+    pool.submit([msgspec.structs.replace(FIRST, job_id="together")] * 4)
+    pool.submit([FIRST] * 200_000)
+    pool.start(execute, done)
+    wait_for(lambda: not pool.unstarted())
+    assert alone.is_set()
+    assert pool.stop(PATIENCE)
+
+
+def test_a_lead_that_meets_a_long_job_is_relieved() -> None:
+    """And once more, if its successor meets one."""
+    release = threading.Event()
+
+    def execute(delivery: Delivery) -> Outcome:
+        if delivery.job_id.startswith("long"):
+            assert release.wait(PATIENCE)
+        return ack(delivery)
+
+    pool, done = warmed_up(4, execute)
+    done.expect(600)
+    long = [msgspec.structs.replace(FIRST, job_id=f"long {number}") for number in range(3)]
+    short = deliveries(600)
+    pool.submit([*long[:1], *short[:200], *long[1:2], *short[200:400], *long[2:], *short[400:]])
+    assert done.all.wait(PATIENCE / 2)
+    release.set()
+    assert pool.stop(PATIENCE)
+
+
+def observed(brevity: Brevity, count: int, runtime: float, awake: int) -> bool:
+    for _ in range(count):
+        brevity.observe(runtime, awake)
+    return brevity.is_certain
+
+
+def test_slots_that_are_in_each_others_way_find_out_that_jobs_are_short() -> None:
+    assert observed(Brevity(), CERTAIN, SHORT * 4, awake=8)
+    assert not observed(Brevity(), 10 * CERTAIN, SHORT * 4, awake=1)
+
+
+def test_one_job_that_was_held_up_changes_nothing() -> None:
+    brevity = Brevity()
+    observed(brevity, 2 * CERTAIN, 0.0, awake=1)
+    assert observed(brevity, 1, 1.0, awake=1)
+
+
+def test_the_next_trial_comes_later_where_jobs_wait_for_something_else() -> None:
+    """Jobs of which one slot alone would do few."""
+    brevity, alone, together = Brevity(), 0, 0
+    for _ in range(100_000):
+        if brevity.is_certain:
+            brevity.observe(3 * SHORT, awake=1)
+            alone += 1
+        else:
+            brevity.observe(3 * SHORT, awake=8)
+            together += 1
+    assert alone < together / 500
+    observed(brevity, UNCERTAIN, 0.0, awake=8)
+    assert observed(brevity, CERTAIN, 0.0, awake=1)
+    observed(brevity, 3, 1.0, awake=1)
+    assert observed(brevity, 2 * CERTAIN, 0.0, awake=8)  # it had been worth the trial
 
 
 def test_slots_have_names() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmq.worker.credit import CEILING, HORIZON, Credit
+from taskmq.worker.credit import CEILING, GATHER, GATHER_ALL, HORIZON, Credit
 
 
 def credit(slots: int = 8, prefetch: int | None = None, took: float | None = None) -> Credit:
@@ -71,13 +71,32 @@ def test_a_small_error_of_the_average_sends_nothing_back() -> None:
 
 
 def test_a_lone_outcome_is_never_waited_with() -> None:
-    assert credit(took=0.0).batch(1) == 1
-    assert credit(took=None).batch(100) == 1
-    assert credit(took=1.0).batch(100) == 1
+    assert credit(took=0.0).batch(1) == (1, 0.0)
+    assert credit(took=None).batch(100) == (1, 0.0)
+    assert credit(took=1.0).batch(100) == (1, 0.0)
+    assert credit(took=10e-6).batch(3, stuck=2) == (1, 0.0)
 
 
-def test_many_short_ones_are_settled_together() -> None:
-    assert credit(took=10e-6).batch(CEILING) >= 60
+def test_nearly_all_short_ones_are_settled_together() -> None:
+    assert credit(slots=8, took=10e-6).batch(CEILING) == (CEILING - 7, GATHER_ALL)
+    assert credit(slots=8, took=10e-6).batch(CEILING, stuck=6) == (CEILING - 13, GATHER_ALL)
+    assert credit(slots=500, took=10e-6).batch(100)[0] == 75
+
+
+def test_of_a_few_short_ones_none_waits_longer_than_the_others_need() -> None:
+    enough, seconds = credit(took=10e-6).batch(4)
+    assert enough == 3
+    assert seconds < GATHER / 5
+
+
+def test_longer_ones_run_on_while_others_are_settled() -> None:
+    assert credit(slots=8, took=200e-6).batch(100) == (75, GATHER)
+
+
+def test_whatever_runs_in_other_processes_runs_on() -> None:
+    children = Credit(8, None, beside=True)
+    children.observe(1, 10e-6)
+    assert children.batch(100) == (75, GATHER)
 
 
 durations = st.floats(0, 1e5, allow_nan=False)

@@ -10,6 +10,10 @@ Jobs of microseconds are not worth that many threads: they would take the interp
 other at every system call. Where nearly all jobs of late were such, one slot is woken for what is
 submitted, and takes one after the other. An overseer, a thread as well, looks every millisecond
 whether anything has ended; if not, the slot has met a long job, and all others are woken.
+
+What several slots do at once takes longer than it would alone, so that they cannot tell whether
+jobs are short. Where they may be, one slot tries: if it has to wait for something else than the
+others, the next trial comes later.
 """
 
 from __future__ import annotations
@@ -34,6 +38,10 @@ SHORT = 50e-6
 CERTAIN = 16
 """Short jobs that make it certain that the next are short, too; each other job counts against
 four of them, so that one that was held up by chance changes nothing."""
+LEAST_CERTAIN = 8
+"""With so few of them left it is not: see `Brevity`."""
+UNCERTAIN = 4096
+"""Most jobs until the next trial."""
 PATIENCE = 0.001
 """Seconds that short jobs wait behind one that turns out long, at most twice."""
 
@@ -54,9 +62,12 @@ class ThreadPool(InProcess):
         self._idle: deque[threading.Lock] = deque()
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        self._short = 0  # up to CERTAIN
+        self._brevity = Brevity()
+        self._lead: threading.Lock | None = None
+        """The bell of the slot that takes short jobs while the others sleep: it is awake, and looks
+        once more before it falls asleep."""
         self._last: Outcome | None = None
-        self._overseer = Overseer(self._pending, self._progress, self._rouse)
+        self._overseer = Overseer(self._pending, self._progress, self._rouse_all)
         self._execute: Execute
         self._done: Done
 
@@ -72,7 +83,7 @@ class ThreadPool(InProcess):
     def submit(self, deliveries: Sequence[Delivery]) -> None:
         some_slot_is_at_it = bool(self._pending)
         self._pending.extend(deliveries)
-        if self._short <= CERTAIN // 2:
+        if not self._brevity.is_certain:
             self._rouse(len(deliveries))
             return
         if not some_slot_is_at_it:
@@ -114,17 +125,25 @@ class ThreadPool(InProcess):
             except IndexError:
                 return
 
+    def _rouse_all(self) -> None:
+        """The lead has met a long job: another slot takes it over."""
+        self._lead = None
+        self._rouse(len(self._pending))
+
     def _slot(self) -> None:
         """The life of one slot."""
         bell = threading.Lock()
         bell.acquire()
         take, execute, done = self._pending.popleft, self._execute, self._done
+        observe = self._brevity.observe
         while True:
             try:
                 delivery = take()
             except IndexError:
                 if self._stopping:
                     return
+                if self._lead is bell:
+                    self._lead = None
                 self._sleep(bell)
                 continue
             try:
@@ -133,15 +152,18 @@ class ThreadPool(InProcess):
                 outcome = came_to_nothing(delivery, error)
             done(outcome)
             self._last = outcome
-            if outcome.runtime >= SHORT:
-                self._short = max(0, self._short - 4)
-            elif self._short < CERTAIN:
-                self._short += 1
+            observe(outcome.runtime, self.slots - len(self._idle))
+            if self._brevity.is_certain and self._lead is not bell:
+                if self._lead is None:
+                    self._lead = bell
+                else:
+                    self._overseer.watch()
+                    self._sleep(bell, whatever_waits=True)
 
-    def _sleep(self, bell: threading.Lock) -> None:
+    def _sleep(self, bell: threading.Lock, *, whatever_waits: bool = False) -> None:
         """Block until there may be something to do."""
         self._idle.append(bell)
-        if self._pending or self._stopping:
+        if self._stopping or (self._pending and not whatever_waits):
             # It came between the look and the line above: perhaps nobody saw this slot idle.
             try:
                 self._idle.remove(bell)
@@ -149,6 +171,36 @@ class ThreadPool(InProcess):
                 bell.acquire()  # somebody did, and has released it or is about to
             return
         bell.acquire()
+
+
+class Brevity:
+    """Whether the jobs of late were so short that one slot is enough. What slots say at the same
+    time may get lost, which changes little."""
+
+    __slots__ = ("_needed", "_short", "is_certain")
+
+    def __init__(self) -> None:
+        self.is_certain = False
+        self._short = 0  # up to CERTAIN while it is certain, else up to _needed
+        self._needed = CERTAIN
+
+    def observe(self, runtime: float, awake: int) -> None:
+        """A job took ``runtime`` seconds, while so many slots were awake, its own included: for
+        each of them it may have waited as long as for itself."""
+        if runtime >= SHORT * awake:
+            self._short = max(0, self._short - 4)
+            if self.is_certain and self._short < LEAST_CERTAIN:
+                self.is_certain = False
+                self._short, self._needed = 0, min(UNCERTAIN, 2 * self._needed)
+        elif not self.is_certain:
+            self._short += 1
+            if self._short >= self._needed:
+                self.is_certain = True
+                self._short = (LEAST_CERTAIN + CERTAIN) // 2
+        elif self._short < CERTAIN:
+            self._short += 1
+            if self._short == CERTAIN:
+                self._needed = CERTAIN
 
 
 class Overseer:
@@ -159,7 +211,7 @@ class Overseer:
         self,
         pending: deque[Delivery],
         progress: Callable[[], object],
-        rouse: Callable[[int], None],
+        rouse: Callable[[], None],
     ) -> None:
         self._pending = pending
         self._progress = progress
@@ -190,7 +242,7 @@ class Overseer:
                 before = self._progress()
                 time.sleep(PATIENCE)
                 if self._progress() is before:
-                    self._rouse(len(self._pending))
+                    self._rouse()
             self._awake = False
             if self._stopping:
                 return

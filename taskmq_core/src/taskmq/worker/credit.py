@@ -8,6 +8,8 @@ held one per slot, and of short ones as many as make a good batch.
 
 from __future__ import annotations
 
+from taskmq.pools.threads import SHORT
+
 __all__ = ["CEILING", "GATHER", "HORIZON", "Credit"]
 
 HORIZON = 0.02
@@ -16,6 +18,10 @@ CEILING = 256
 """Most deliveries to hold if the configuration sets no ``prefetch``."""
 GATHER = 0.001
 """Seconds for which outcomes may wait for others to be settled with them."""
+GATHER_ALL = 0.005
+"""The same where nothing shall run on: as long as the solo pool works before it hands over."""
+OWN = 20e-6
+"""Seconds that a worker needs for a job, beside the job itself, on a slow machine."""
 WEIGHT = 0.02
 """What one more job counts in the moving average of durations: little, so that one long job
 among short ones does not send them all back. (Slots that hold a long one are counted apart.)"""
@@ -25,15 +31,24 @@ class Credit:
     """The numbers for one worker. Durations are seconds.
 
     ``stuck`` is the number of slots whose job has run for longer than twice the horizon: they will
-    not take another delivery soon, whatever the average says.
+    not take another delivery soon, whatever the average says. ``beside``: jobs run in other
+    processes, beside an exchange without being in its way.
     """
 
-    def __init__(self, slots: int, prefetch: int | None, horizon: float = HORIZON) -> None:
+    def __init__(
+        self,
+        slots: int,
+        prefetch: int | None,
+        horizon: float = HORIZON,
+        *,
+        beside: bool = False,
+    ) -> None:
         self.slots = slots
         self.long = 2 * horizon
         """From this age on a running job counts as long."""
         self.mean: float | None = None
         """Average duration of a job; ``None`` before the first one has finished."""
+        self._beside = beside
         self._horizon = horizon
         self._longest = 10 * horizon  # longer is as good as this, and sooner forgotten
         self._prefetch = prefetch
@@ -69,14 +84,23 @@ class Credit:
             return 0
         return max(0, min(unstarted, held - self.target(stuck)))
 
-    def batch(self, running: int) -> int:
-        """How many outcomes are worth waiting for (at most `GATHER`) before settling them.
+    def batch(self, running: int, stuck: int = 0) -> tuple[int, float]:
+        """How many outcomes are worth waiting for before settling them, and for how many seconds.
 
-        1, hence no wait, unless several will come in that time.
+        1, hence no wait, unless several will come in that time. Short jobs would take the
+        interpreter from the exchange, and it from them, at every call of the system: of those,
+        nearly all that the pool has are waited for. (Any slot but one may have a long one.)
         """
-        if self.mean is None or running < 2 or self.mean * 2 > GATHER * min(running, self.slots):
-            return 1
-        return max(1, running * 3 // 4)
+        moving = running - stuck
+        if self.mean is None or moving < 2:
+            return 1, 0.0
+        some = max(1, moving * 3 // 4)
+        if self.mean < SHORT and not self._beside:
+            nearly_all = max(some, moving - self.slots + 1)
+            return nearly_all, min(GATHER_ALL, (self.mean + OWN) * moving)
+        if self.mean * 2 > GATHER * min(moving, self.slots):
+            return 1, 0.0
+        return some, GATHER
 
     def _per_slot(self) -> int:
         if self.mean is None:

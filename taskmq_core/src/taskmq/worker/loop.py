@@ -23,7 +23,7 @@ from taskmq.plans import prune as prune_plans
 from taskmq.pools import Pool, RunningJob
 from taskmq.transport import MAX_YIELDS, Defer, Delivery, Exchange, Release
 
-from .credit import GATHER, Credit
+from .credit import Credit
 from .fetcher import Fetcher
 from .inbox import Inbox
 from .interrupt import cut_short
@@ -278,10 +278,10 @@ class Loop:
 
     def _wait(self, deadline: float | None) -> None:
         self.pulse.at(Place.WAITING)
-        in_pool = self.in_pool
-        enough = self._credit.batch(in_pool)
-        if enough > 1 and self._inbox.wait(GATHER, enough):
-            return
+        if not self._pool.inline:
+            enough, seconds = self._credit.batch(self.in_pool, self._stuck())
+            if enough > 1 and self._inbox.wait(seconds, enough):
+                return
         if len(self._inbox):
             return
         until = [deadline or FOREVER, self._leave_at or FOREVER]

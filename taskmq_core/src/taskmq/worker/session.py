@@ -109,7 +109,9 @@ class Session:
             on_dropped=on_dropped,
         )
         self._lookout = Lookout(transport, queues, inbox.notice)
-        self._credit = credit = Credit(self.pool.slots, config.prefetch)
+        self._credit = credit = Credit(
+            self.pool.slots, config.prefetch, beside=self.pool.has_children
+        )
         self._throttle = Throttle(app.tasks, config.queues, app.clock)
         self.watchdog = Watchdog(self.pool, transport, self.keeper, inbox, patience=credit.long)
         self.loop = Loop(
