@@ -3,6 +3,10 @@
 import argparse
 import datetime
 import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +15,7 @@ from taskmq import ConfigError, __version__, errors
 from taskmq.cli.exits import CommandFailed, Exit, exit_for, one_line
 from taskmq.cli.main import main
 from taskmq.cli.output import Printer, wants_color
-from taskmq.cli.parser import build_parser
+from taskmq.cli.parser import Command, build_parser
 from taskmq.cli.values import counted, parse_instant, parse_json, payload_text, shorten
 from taskmq.codec import Payload
 
@@ -226,6 +230,35 @@ def test_help_everywhere_with_examples(
     assert f"taskmq {' '.join(path)}".rstrip() in out
     if path not in ((), ("dlq",), ("payloads",), ("schedule",), ("spool",), ("workflow",)):
         assert f"Examples:\n  taskmq {' '.join(path)}" in out
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from commands(child)
+    if parser.get_default("command") is not None:
+        yield parser.get_default("command")
+
+
+def test_every_command_is_there() -> None:
+    """They are imported only when they are called."""
+    found = list(commands(build_parser()))
+    assert len(found) > 30
+    assert all(command.function().__name__ == command.name for command in found)
+
+
+def test_a_worker_imports_no_other_command() -> None:
+    program = "import sys; from taskmq.cli.main import main; main(['worker', '--once'])"
+    program += "; print([name for name in sys.modules if name.startswith('taskmq.cli.')])"
+    environment = {**os.environ, "TASKMQ_TRANSPORT": "memory://"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    imported = ran.stdout.splitlines()[-1]
+    assert "taskmq.cli.run" in imported
+    for other in ("admin", "call", "dead", "schedule'", "status", "workflow'"):
+        assert f"taskmq.cli.{other}" not in imported
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

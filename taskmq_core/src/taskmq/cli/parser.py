@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import platform
 import re
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,13 +15,8 @@ from taskmq.checks import nearest
 from taskmq.logs import LEVELS
 from taskmq.worker.pulse import STUCK_AFTER
 
-from . import admin, control, dead, payloads, run, spool
-from .beat import beat
-from .call import call
 from .exits import Exit
-from .migrate_schema import migrate_schema
 from .schedule_options import add_schedule_commands
-from .status import status
 from .workflow_options import add_workflow_commands
 
 __all__ = ["build_parser"]
@@ -48,6 +43,32 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, text)
 
 
+class Version(argparse.Action):
+    """Says what runs here. SQLite is loaded only for that."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        sqlite = importlib.import_module("sqlite3").sqlite_version
+        versions = f"Python {platform.python_version()}, SQLite {sqlite}"
+        print(f"taskmq {__version__} ({versions})")
+        parser.exit()
+
+
+class Command:
+    """The function of a command, by its module here and its name. It is imported when it is called:
+    a worker keeps what it has imported as long as it lives, and needs none of the others."""
+
+    def __init__(self, path: str) -> None:
+        self.module, _, self.name = path.partition(".")
+
+    def function(self) -> Callable[[argparse.Namespace], int]:
+        module = importlib.import_module(f"{__package__}.{self.module}")
+        found: Callable[[argparse.Namespace], int] = getattr(module, self.name)
+        return found
+
+    def __call__(self, arguments: argparse.Namespace) -> int:
+        return self.function()(arguments)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole tree; each command sets ``command``, a function of the parsed arguments."""
     common = _common()
@@ -58,14 +79,12 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[_common(top=True)],
     )
-    versions = f"taskmq {__version__} (Python {platform.python_version()}, "
-    versions += f"SQLite {sqlite3.sqlite_version})"
-    parser.add_argument("--version", action="version", version=versions)
+    parser.add_argument(
+        "--version", action=Version, nargs=0, help="show program's version number and exit"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
-    def add(
-        to: Any, name: str, command: Callable[[argparse.Namespace], int], text: str, *examples: str
-    ) -> argparse.ArgumentParser:
+    def add(to: Any, name: str, command: str, text: str, *examples: str) -> argparse.ArgumentParser:
         made: argparse.ArgumentParser = to.add_parser(
             name,
             help=text,
@@ -74,14 +93,14 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             parents=[common],
         )
-        made.set_defaults(command=command)
+        made.set_defaults(command=Command(command))
         return made
 
     _worker_arguments(
         add(
             commands,
             "worker",
-            run.worker,
+            "run.worker",
             "run a worker",
             "taskmq worker --app tasks:app",
             "taskmq worker -Q email,default -c 8",
@@ -90,14 +109,16 @@ def build_parser() -> argparse.ArgumentParser:
         log_level="info",
     )
     _worker_arguments(
-        add(commands, "dev", run.dev, "run a worker for development", "taskmq dev --app tasks:app"),
+        add(
+            commands, "dev", "run.dev", "run a worker for development", "taskmq dev --app tasks:app"
+        ),
         log_level="debug",
     )
     _beat_arguments(
         add(
             commands,
             "beat",
-            beat,
+            "beat.beat",
             "run a scheduler alone, without a worker",
             "taskmq beat --app tasks:app",
             "taskmq beat --transport postgresql://app@db/jobs",
@@ -107,7 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             commands,
             "health",
-            run.health,
+            "run.health",
             "ask a worker whether it lives, or takes jobs",
             "taskmq health --socket /run/taskmq.sock",
             "taskmq health --socket /run/taskmq.sock --ready",
@@ -117,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             commands,
             "status",
-            status,
+            "status.status",
             "show workers, queues and parked jobs",
             "taskmq status",
             "taskmq status --transport sqlite:///jobs.db --json",
@@ -128,7 +149,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             commands,
             "call",
-            call,
+            "call.call",
             "submit one job",
             """taskmq call tasks.add --args '[2, 3]' --wait""",
             """taskmq call tasks.send --kwargs '{"to": "a@b.com"}' --eta 60 --key order-42""",
@@ -138,7 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
     inspect = add(
         commands,
         "inspect",
-        admin.inspect,
+        "admin.inspect",
         "show one job, and why it is not running",
         "taskmq inspect 01HF7YAT00P1RHENHKJCXP1W2M",
     )
@@ -153,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     purge = add(
         commands,
         "purge",
-        admin.purge,
+        "admin.purge",
         "delete the jobs that wait in a queue",
         "taskmq purge --queue email",
     )
@@ -162,7 +183,7 @@ def build_parser() -> argparse.ArgumentParser:
     migrating = add(
         commands,
         "migrate-schema",
-        migrate_schema,
+        "migrate_schema.migrate_schema",
         "make the tables of a store in a database, or bring them up to date",
         "taskmq migrate-schema --transport postgresql://app@db/jobs",
         "taskmq migrate-schema --check",
@@ -314,18 +335,18 @@ def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser
     pause = add(
         commands,
         "pause",
-        control.pause,
+        "control.pause",
         "let no worker take jobs from a queue",
         "taskmq pause email --reason 'the provider is down'",
     )
     pause.add_argument("queue", metavar="QUEUE")
     pause.add_argument("--reason", default="", help="why, for people")
-    resume = add(commands, "resume", control.resume, "end a pause", "taskmq resume email")
+    resume = add(commands, "resume", "control.resume", "end a pause", "taskmq resume email")
     resume.add_argument("queue", metavar="QUEUE")
     revoke = add(
         commands,
         "revoke",
-        control.revoke,
+        "control.revoke",
         "take jobs out, and ask those that run to stop",
         "taskmq revoke 01HF7YAT00P1RHENHKJCXP1W2M",
         "taskmq revoke --task shop.send --queue email",
@@ -338,7 +359,7 @@ def _control_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser
     revoked = add(
         commands,
         "revoked",
-        control.revoked,
+        "control.revoked",
         "list what was revoked, by whom and when",
         "taskmq revoked --task shop.send",
     )
@@ -355,7 +376,7 @@ def _payloads_arguments(commands: Any, add: Callable[..., argparse.ArgumentParse
     collect = add(
         actions,
         "gc",
-        payloads.collect,
+        "payloads.collect",
         "delete payloads of jobs that the store does not know any more",
         "taskmq payloads gc --app tasks:app --dry-run",
         "taskmq payloads gc --app tasks:app --yes",
@@ -382,7 +403,7 @@ def _spool_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser])
     listing = add(
         actions,
         "list",
-        spool.list_spooled,
+        "spool.list_spooled",
         "count what waits, and list what the store refused",
         "taskmq spool list --app tasks:app",
     )
@@ -390,7 +411,7 @@ def _spool_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser])
     flush = add(
         actions,
         "flush",
-        spool.flush_spool,
+        "spool.flush_spool",
         "store everything that waits, now; exit code 1 if something is left",
         "taskmq spool flush --app tasks:app",
         "taskmq spool flush --app tasks:app --refused",
@@ -400,7 +421,7 @@ def _spool_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser])
     discard = add(
         actions,
         "discard",
-        spool.discard_spooled,
+        "spool.discard_spooled",
         "delete jobs that were refused, or are not wanted any more",
         "taskmq spool discard --app tasks:app 01J8ZQ5V7K3N2M4P6R8T0W1X2Y",
     )
@@ -427,7 +448,7 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     dlq = commands.add_parser("dlq", help=text, description=text, parents=[_common()])
     actions = dlq.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
     listing = add(
-        actions, "list", dead.list_letters, "list dead letters", "taskmq dlq list --queue email"
+        actions, "list", "dead.list_letters", "list dead letters", "taskmq dlq list --queue email"
     )
     _selection(listing)
     listing.add_argument("--limit", type=_count, default=50, metavar="N")
@@ -435,7 +456,7 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     show = add(
         actions,
         "show",
-        dead.show,
+        "dead.show",
         "show one dead letter with its traceback",
         "taskmq dlq show 01HF7YAT00P1RHENHKJCXP1W2M",
     )
@@ -444,7 +465,7 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     replay = add(
         actions,
         "replay",
-        dead.replay,
+        "dead.replay",
         "queue dead letters again, changed if need be",
         "taskmq dlq replay 01HF7YAT00P1RHENHKJCXP1W2M",
         """taskmq dlq replay 01HF7YAT00P1RHENHKJCXP1W2M --args '["right@b.com"]'""",
@@ -459,7 +480,7 @@ def _dlq_arguments(commands: Any, add: Callable[..., argparse.ArgumentParser]) -
     purge = add(
         actions,
         "purge",
-        dead.purge_letters,
+        "dead.purge_letters",
         "delete dead letters for good",
         "taskmq dlq purge --queue email",
     )

@@ -8,8 +8,6 @@ from typing import Any, get_args
 
 from taskmq.schedule import Misfire, Overlap
 
-from . import schedule
-
 __all__ = ["add_schedule_commands"]
 
 
@@ -21,12 +19,12 @@ def add_schedule_commands(
 ) -> None:
     """``add`` makes a command, the others read numbers that were typed."""
     listing = add(
-        actions, "list", schedule.list_schedules, "list schedules", "taskmq schedule list"
+        actions, "list", "schedule.list_schedules", "list schedules", "taskmq schedule list"
     )
     show = add(
         actions,
         "show",
-        schedule.show_schedule,
+        "schedule.show_schedule",
         "show one schedule, and its last runs",
         "taskmq schedule show nightly",
     )
@@ -34,7 +32,7 @@ def add_schedule_commands(
     upcoming = add(
         actions,
         "next",
-        schedule.next_runs,
+        "schedule.next_runs",
         "show the next instants of a schedule, or of a cron expression",
         "taskmq schedule next nightly -n 5",
         "taskmq schedule next --cron '30 2 * * *' --tz Europe/Paris",
@@ -49,14 +47,14 @@ def add_schedule_commands(
     remove = add(
         actions,
         "remove",
-        schedule.remove_schedule,
+        "schedule.remove_schedule",
         "take out a schedule that was added",
         "taskmq schedule remove nightly",
     )
     remove.add_argument("name", metavar="NAME")
-    names: Sequence[tuple[str, Callable[[argparse.Namespace], int], str]] = (
-        ("pause", schedule.pause_schedules, "enqueue nothing of these"),
-        ("resume", schedule.resume_schedules, "end pauses; let those go on that were disabled"),
+    names: Sequence[tuple[str, str, str]] = (
+        ("pause", "schedule.pause_schedules", "enqueue nothing of these"),
+        ("resume", "schedule.resume_schedules", "end pauses; let those go on that were disabled"),
     )
     for name, command, text in names:
         parser = add(actions, name, command, text, f"taskmq schedule {name} nightly")
@@ -64,7 +62,7 @@ def add_schedule_commands(
     run = add(
         actions,
         "run",
-        schedule.run_schedule,
+        "schedule.run_schedule",
         "enqueue a run now, and print the job's id",
         "taskmq schedule run nightly",
     )
@@ -80,7 +78,7 @@ def _adding(
     adding = add(
         actions,
         "add",
-        schedule.add_schedule,
+        "schedule.add_schedule",
         "store a schedule that no program defines",
         "taskmq schedule add nightly shop.report --cron '0 2 * * *' --tz Europe/Paris",
         "taskmq schedule add tidy shop.clean_up --every 300 --overlap skip",

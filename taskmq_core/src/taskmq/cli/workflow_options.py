@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from . import workflow
-
 __all__ = ["add_workflow_commands"]
 
 
@@ -21,7 +19,7 @@ def add_workflow_commands(
     listing = add(
         actions,
         "list",
-        workflow.list_workflows,
+        "workflow.list_workflows",
         "list workflows, newest first",
         "taskmq workflow list",
         "taskmq workflow list --name thumbnails --limit 5",
@@ -31,7 +29,7 @@ def add_workflow_commands(
     show = add(
         actions,
         "show",
-        workflow.show_workflow,
+        "workflow.show_workflow",
         "show how a workflow goes: its nodes, its critical path",
         "taskmq workflow show 01HF7YAT00P1RHENHKJCXP1W2M",
         "taskmq workflow show 01HF7YAT00P1RHENHKJCXP1W2M --watch 1",
@@ -51,7 +49,7 @@ def add_workflow_commands(
     graph = add(
         actions,
         "graph",
-        workflow.draw_workflow,
+        "workflow.draw_workflow",
         "draw a workflow",
         "taskmq workflow graph 01HF7YAT00P1RHENHKJCXP1W2M",
         "taskmq workflow graph 01HF7YAT00P1RHENHKJCXP1W2M --format svg -o flow.svg",
@@ -67,7 +65,7 @@ def add_workflow_commands(
     submit = add(
         actions,
         "submit",
-        workflow.submit_workflow,
+        "workflow.submit_workflow",
         "submit the workflow that a JSON or TOML file describes, and print its id",
         "taskmq workflow submit thumbnails.toml",
     )
@@ -75,7 +73,7 @@ def add_workflow_commands(
     cancel = add(
         actions,
         "cancel",
-        workflow.cancel_workflow,
+        "workflow.cancel_workflow",
         "revoke all of a workflow that has not ended",
         "taskmq workflow cancel 01HF7YAT00P1RHENHKJCXP1W2M",
     )
@@ -85,7 +83,7 @@ def add_workflow_commands(
     pause = add(
         actions,
         "pause",
-        workflow.pause_workflow,
+        "workflow.pause_workflow",
         "let nothing more of a workflow be begun",
         "taskmq workflow pause 01HF7YAT00P1RHENHKJCXP1W2M --reason 'wrong prices'",
     )
@@ -94,7 +92,7 @@ def add_workflow_commands(
     resume = add(
         actions,
         "resume",
-        workflow.resume_workflow,
+        "workflow.resume_workflow",
         "let a paused workflow go on",
         "taskmq workflow resume 01HF7YAT00P1RHENHKJCXP1W2M",
     )
@@ -102,7 +100,7 @@ def add_workflow_commands(
     retry = add(
         actions,
         "retry",
-        workflow.retry_workflow,
+        "workflow.retry_workflow",
         "replay the dead letters of a workflow, so that it goes on",
         "taskmq workflow retry 01HF7YAT00P1RHENHKJCXP1W2M",
         "taskmq workflow retry 01HF7YAT00P1RHENHKJCXP1W2M --from fetch",
