@@ -259,19 +259,9 @@ class CoroutineContext(TaskContext):
 
     __slots__ = ("_cancelled", "on_cancel")
 
-    def __init__(
-        self,
-        app: App,
-        delivery: Delivery,
-        envelope: Envelope,
-        *,
-        worker: str = "",
-        clock: Clock,
-        extend: Callable[[Delivery], bool] | None = None,
-    ) -> None:
-        self._cancelled = False
-        self.on_cancel: Callable[[], None] | None = None
-        super().__init__(app, delivery, envelope, worker=worker, clock=clock, extend=extend)
+    _cancelled: bool
+    on_cancel: Callable[[], None] | None
+    """Not there before somebody wants to be called, which is rare among short jobs."""
 
     @property
     def cancelled(self) -> bool:
@@ -279,10 +269,12 @@ class CoroutineContext(TaskContext):
 
     @cancelled.setter
     def cancelled(self, value: bool) -> None:
-        turns, self._cancelled = value and not self._cancelled, value
-        call = self.on_cancel  # read once: it goes away when the task ends
-        if turns and call is not None:
-            call()
+        turns = value and not self._cancelled
+        self._cancelled = value
+        if turns:
+            call = getattr(self, "on_cancel", None)  # read once: it goes away when the task ends
+            if call is not None:
+                call()
 
 
 class TaskLog:

@@ -171,10 +171,11 @@ class AsyncioPool(InProcess):
 
     async def _carry(self, loop: asyncio.AbstractEventLoop, first: Attempt | None) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
+        leash = CoroutineLeash(loop)  # of the job that will stand still: no other has used it up
         spent = 0.0
         todo: Attempt | Delivery | None = first or self._next()
         while todo is not None:
-            variables, leash = Context(), CoroutineLeash(loop)
+            variables = Context()
             step = variables.run(self._begin, todo, leash)
             if isinstance(step, Outcome):
                 self._done(step)

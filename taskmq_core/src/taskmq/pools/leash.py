@@ -60,6 +60,8 @@ class CoroutineLeash:
 
     def let_go(self) -> None:
         context, self._context = self._context, None
+        if self.task is None:
+            return  # never armed
         if context is not None:
             context.on_cancel = None
         if self._timer is not None:
