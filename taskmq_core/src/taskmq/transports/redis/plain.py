@@ -54,11 +54,18 @@ def runs_of(sealed: Sequence[Sealed]) -> list[tuple[Any, ...]]:
     for one in sealed:
         if seen is None or seen is not one.pattern:
             seen, ids, envelope = one.pattern, [], one.envelope
-            place = (envelope.queue, envelope.priority, envelope.eta or False)
-            record = raw_bytes(_record_of(one))
-            runs.append((*place, envelope.expires_at or False, record, ids))
+            runs.append((*_place_of(envelope), raw_bytes(_record_of(one)), ids))
         ids.append(one.envelope.id)
     return runs
+
+
+def _place_of(envelope: Envelope) -> tuple[Any, ...]:
+    return (
+        envelope.queue,
+        envelope.priority,
+        False if envelope.eta is None else envelope.eta,
+        False if envelope.expires_at is None else envelope.expires_at,
+    )
 
 
 def _record_of(sealed: Sealed) -> bytes:

@@ -40,10 +40,9 @@ end
 
 -- Enter all in the order of jobs; by position those that were there already, or come twice.
 local function enter()
-  local order, ids, size = {}, {}, 0
+  local order, size, number = {}, 0, seq
   local endings, hundreds = {}, ''  -- of the numbers: formatting each takes longer
-  for number = 0, 99 do endings[number] = format('%02d', number) end
-  local number = seq
+  for ending = 0, 99 do endings[ending] = format('%02d', ending) end
   for _, run in ipairs(runs) do
     for _, id in ipairs(run[6]) do
       number = number + 1
@@ -51,11 +50,11 @@ local function enter()
       if ending == 0 or size == 0 then hundreds = format('%d', (number - ending) / 100) end
       order[size + 1], order[size + 2] = hundreds .. endings[ending], id
       size = size + 2
-      ids[size / 2] = id
     end
   end
-  if send('ZADD', 'order', order, 'NX') == #ids then return {} end
-  local known = {}
+  if send('ZADD', 'order', order, 'NX') == #sizes then return {} end
+  local ids, known = {}, {}
+  for index = 1, #sizes do ids[index] = order[2 * index] end
   for from = 1, #ids, MOST_VALUES do
     local last = math.min(from + MOST_VALUES - 1, #ids)
     for offset, place in ipairs(call('ZMSCORE', PREFIX .. 'order', unpack(ids, from, last))) do
@@ -86,6 +85,7 @@ for _, run in ipairs(runs) do
   local is_delayed = eta and eta > NOW
   local lane = lane_of(is_delayed and 'delayed' or 'ready', queue)
   local expiring = expires_at and lane_of('expiring', queue)
+  local taken = #lane
   local score = format('%.17g', is_delayed and eta or 0 - priority)
   local expiry = expires_at and format('%.17g', expires_at)
   record = record .. pack('>dc11Bdc4BB', NOW, '\170visible_at', 203, is_delayed and eta or NOW,
@@ -101,12 +101,11 @@ for _, run in ipairs(runs) do
       jobs[size + 1], jobs[size + 2] = id, record .. place
       envelopes[size + 1], envelopes[size + 2] = id, data
       size = size + 2
-      local next = #lane
-      lane[next + 1] = score
-      lane[next + 2] = is_delayed and id or FIRST .. place .. id
+      lane[taken + 1], lane[taken + 2] = score, is_delayed and id or FIRST .. place .. id
+      taken = taken + 2
       if expiring then
-        next = #expiring
-        expiring[next + 1], expiring[next + 2] = expiry, id
+        expiring[#expiring + 1] = expiry
+        expiring[#expiring + 1] = id
       end
     end
   end
