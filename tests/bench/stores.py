@@ -16,6 +16,7 @@ from taskmq.plugins import open_transport
 
 STORES = ("memory", "sqlite", "redis", "postgres", "rabbitmq")
 NO_PROBE: tuple[str, ...] = ()
+SETTINGS = {"shared_buffers": "256MB", "max_connections": "400"}
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
@@ -51,7 +52,7 @@ def a_store(name: str, *, fsync: bool = True) -> Iterator[Place]:
                 lambda: f"{redis.url}?namespace={_name()}",
             )
     elif name == "postgres":
-        with services.Postgres({"shared_buffers": "256MB"}, fsync=fsync) as postgres:
+        with services.Postgres(SETTINGS, fsync=fsync) as postgres:
             yield Place(
                 lambda: _database(postgres),
                 postgres.pid,

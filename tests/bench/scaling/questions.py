@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
+from tests.bench.contestants.workloads import SETTLING
 from tests.bench.processes import cpu_seconds, proportional_bytes
 from tests.bench.rounds import Manner, plan_of, run_all
 from tests.bench.stores import Place, a_store
@@ -189,7 +190,7 @@ def rest(store: str, amounts: Amounts, sizes: Sequence[int]) -> Iterator[Point]:
             url = place.new_url()
             before = place.connections() if place.connections else 0
             pids = [stack.enter_context(_idle_worker(url)) for _ in range(count)]
-            time.sleep(min(3.0, amounts.seconds))
+            time.sleep(min(SETTLING, amounts.seconds))
             cpu, asked = cpu_seconds(pids), _asked(place)
             server = cpu_seconds([place.server]) if place.server else 0.0
             began = time.monotonic()
@@ -218,7 +219,7 @@ QUESTIONS = {
         Question("queues", "queues", (100, 1_000, 10_000), queues),
         Question("scheduled", "scheduled jobs", (0, 1_000_000), scheduled),
         Question("payloads", "bytes", (100, 1_000, 10_000, 100_000, 200_000), payloads),
-        Question("rest", "workers at rest", (1, 10), rest, BROKERS),
+        Question("rest", "workers at rest", (1, 10, 100), rest, BROKERS),
     )
 }
 
