@@ -23,6 +23,7 @@ PREFIX = "kombu-"
 _encode = kombu_json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _encode_ascii = kombu_json.JSONEncoder(separators=(",", ":")).encode
 _encode_plain = msgspec.json.Encoder().encode  # the same bytes, in a fifth of the time
+_decode_quickly = msgspec.json.Decoder().decode
 _PLAIN = frozenset({str, int, bool, type(None)})
 _decode_plain = json.JSONDecoder().decode
 _TAG = '"__type__"'
@@ -88,7 +89,10 @@ class JsonCodec:
             text = _decode_plain(text)["__json_text__"]
         if _TAG in text:  # a type that JSON does not have
             return Kept(kombu_json.loads(text), children)
-        return Kept(_decode_plain(text), children)
+        try:
+            return Kept(_decode_quickly(text), children)
+        except ValueError:  # of what Python reads and JSON does not have, or of a number too large
+            return Kept(_decode_plain(text), children)
 
 
 def _wrapped(value: Any) -> bytes:

@@ -228,7 +228,7 @@ def engine_for(app: Any, **changes: Any) -> CeleryEngine:
     store. Raises `taskmq.ConfigError` for settings that the engine cannot work with.
     """
     conf, built = app.conf, app._engine
-    key = (os.getpid(), conf.revision, conf.broker_write_url)
+    key = (os.getpid(), conf.revision, _url_of(conf))
     if built is None or (built.pid, built.revision, built.url) != key:
         with app._finalize_mutex:  # two threads must not make two stores in memory
             built = app._engine
@@ -309,7 +309,13 @@ def _build(app: Any, before: _Built | None) -> _Built:
     opened = engine.transport  # opens the store, while no other thread can
     if in_memory:
         _memories[os.getpid(), config.transport] = opened
-    return _Built(os.getpid(), conf.revision, conf.broker_write_url, engine, workers)
+    return _Built(os.getpid(), conf.revision, _url_of(conf), engine, workers)
+
+
+def _url_of(conf: Any) -> str | None:
+    """The URL of the broker, where it may change without a new revision of the settings. As with
+    Celery, its environment variables do not: they were read when it was needed first."""
+    return conf.broker_write_url if conf.is_live else None
 
 
 def _serializers(app: Any, accept: Sequence[str]) -> list[str]:

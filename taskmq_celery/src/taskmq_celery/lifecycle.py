@@ -30,24 +30,11 @@ from taskmq.errors import RejectJob, RetryJob
 from taskmq.ids import new_id
 
 from .codec import Kept, codec_name
-from .message import (
-    GROWTH,
-    NOBODY,
-    PENDING_RETRY,
-    Growth,
-    Member,
-    request_dict,
-    requeued_envelope,
-    retry_envelope,
-)
+from .message import NOBODY, Growth, Member, request_dict, requeued_envelope, retry_envelope
 from .received import Received
+from .running import CHECK_RESULT, DONE_BEFORE, GROWTH, PENDING_RETRY
 
 __all__ = ["MEMBER_TASK", "call_unreached", "run_job", "run_member"]
-
-CHECK_RESULT = "_check_result"
-"""In the request: what the tracer calls with the value that the body returned."""
-DONE_BEFORE = "_done_before"
-"""In the request: where the tracer puts the result of a task that has succeeded before."""
 
 PLAIN = frozenset({str, int, bool, type(None)})
 """Types whose values every codec can encode. Not float: not every codec takes NaN."""

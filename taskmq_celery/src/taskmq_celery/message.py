@@ -21,6 +21,7 @@ from taskmq.call import Options
 from taskmq.envelope import AckPolicy, Envelope, Sealed, embed
 
 from .codec import codec_name
+from .running import FOLLOWS, GIVEN_AS_LIST, GROWTH, PENDING_RETRY, TRAIL
 
 __all__ = [
     "Message",
@@ -91,9 +92,6 @@ that is itself one of several."""
 OF_OURS = frozenset(
     {PROPERTIES, ERRBACKS, RELATIVE, CHILDREN, JOINS, ABOVE, CHORD, REPRS, LISTED, REQUEUED}
 )
-
-PENDING_RETRY = "_pending_retry"
-GROWTH, TRAIL, FOLLOWS, GIVEN_AS_LIST = "_growth", "_children", "_follows", "_given_as_list"
 
 
 class Member(NamedTuple):
@@ -320,11 +318,6 @@ def request_dict(
         FOLLOWS: children,
     }
     return request
-
-
-def as_given(request: Mapping[str, Any], args: Any) -> Any:
-    """The arguments of a request, for their text: as the tuple or the list that was given."""
-    return args if request.get(GIVEN_AS_LIST, True) or not isinstance(args, list) else tuple(args)
 
 
 def _reference(task: str, task_id: str | None) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class Celery(Configured, Connected, Subscriptable):
         self._close_pool()
         backend = vars(self._backends).pop("backend", None)
         if backend is not None:
-            self._backends.key = None
+            vars(self._backends).clear()
             getattr(backend, "close", bool)()  # third parties need not have it
         _deregister_app(self)
 
@@ -580,6 +580,18 @@ class Celery(Configured, Connected, Subscriptable):
         """The result backend: see `celery.app.backends`. One that is assigned stays."""
         if self._backend is not None:
             return self._backend  # type: ignore[no-any-return]  # somebody put it there
+        kept, conf = self._backends, self.conf
+        seen = os.getpid(), self.backend_cls, conf.revision
+        if conf.is_live or getattr(kept, "seen", None) != seen:
+            kept.found, kept.seen = self._find_backend(), seen
+        return kept.found  # type: ignore[no-any-return]  # put there above
+
+    @backend.setter
+    def backend(self, value: Any) -> None:
+        self._backend = value
+
+    def _find_backend(self) -> Any:
+        """The one of the settings, made anew if they mean another one."""
         # One for each thread, as with Celery: what third parties write need not share.
         spec = self.backend_cls or self.conf.result_backend
         shared = self.conf.get("result_backend_thread_safe", False)
@@ -587,11 +599,7 @@ class Celery(Configured, Connected, Subscriptable):
         if getattr(made, "key", None) != (os.getpid(), spec):
             made.backend = symbol_by_name("celery.app.backends:backend_for")(self, spec)
             made.key = os.getpid(), spec
-        return made.backend  # type: ignore[no-any-return]  # put there above
-
-    @backend.setter
-    def backend(self, value: Any) -> None:
-        self._backend = value
+        return made.backend
 
     @property
     def current_task(self) -> tasks_module.Task | None:

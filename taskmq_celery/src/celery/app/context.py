@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery.utils.saferepr import saferepr
-from taskmq_celery.message import as_given
+from taskmq_celery.running import OF_RUN, as_given
 
 __all__ = ("Context",)
 
@@ -63,6 +63,8 @@ class Context:
 
     def _custom_headers(self) -> dict[str, Any] | None:
         own = vars(self)
+        if _ATTRIBUTES.issuperset(own):
+            return None
         custom = {name: own[name] for name in own.keys() - _ATTRIBUTES if not name.startswith("_")}
         return custom or None
 
@@ -71,7 +73,8 @@ class Context:
         changes = dict(*args, **kwargs)
         if "timelimit" in changes:
             hard, soft = changes["timelimit"] or (None, None)
-            changes = {"time_limit": hard, "soft_time_limit": soft, **changes}
+            changes.setdefault("time_limit", hard)
+            changes.setdefault("soft_time_limit", soft)
         vars(self).update(changes)
 
     def __getattr__(self, name: str) -> Any:
@@ -130,4 +133,4 @@ class Context:
         }
 
 
-_ATTRIBUTES = frozenset(dir(Context)) | NOT_CUSTOM
+_ATTRIBUTES = frozenset(dir(Context)) | NOT_CUSTOM | OF_RUN

@@ -11,7 +11,8 @@ from kombu.utils.json import dumps, loads
 from celery.canvas import _chain, _chord, group, maybe_signature
 from celery.exceptions import Ignore, ImproperlyConfigured
 from taskmq_celery.graph import Place
-from taskmq_celery.message import GROWTH, Member
+from taskmq_celery.message import Member
+from taskmq_celery.running import GROWTH
 
 from .publishing import graph_of
 

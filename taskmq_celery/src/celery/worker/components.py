@@ -40,13 +40,41 @@ class Timer(bootsteps.Step):
         logger.debug("Timer wake-up! Next eta %s secs.", delay)
 
 
-class Hub(bootsteps.StartStopStep):
+class _BegunWhenReady(bootsteps.StartStopStep):
+    """What begins once the worker is about to take its first job, and ends only if it has begun."""
+
+    begun = False
+
+    def start(self, w: Any) -> None:
+        w.when_ready(lambda: self._start(w))
+
+    def _start(self, w: Any) -> None:
+        self.begun = True
+        self.begin(w)
+
+    def begin(self, w: Any) -> None:
+        self.obj.start()
+
+    def stop(self, w: Any) -> None:
+        if self.begun:
+            self.end(w)
+
+    def end(self, w: Any) -> None:
+        self.obj.stop()
+
+    def terminate(self, w: Any) -> None:
+        self.stop(w)
+
+
+class Hub(_BegunWhenReady):
     """``worker.hub``, an event loop in a thread of its own, for what the program has to watch: the
     engine needs none. It is there if the worker was made with ``use_eventloop``, or if a step of
-    the program requires this one and tasks run in child processes, where Celery has it too."""
+    the program requires this one and tasks run in child processes, where Celery has it too.
+
+    It does not begin before the worker has its first children: they are forked, and no other thread
+    should run then."""
 
     requires = (Timer,)
-    begun = False
 
     def __init__(self, w: Any, **kwargs: Any) -> None:
         super().__init__(w, **kwargs)
@@ -59,22 +87,12 @@ class Hub(bootsteps.StartStopStep):
         w.hub = EventLoop()
         return w.hub
 
-    def start(self, w: Any) -> None:
-        """Not before the worker has its first children: they are forked, and no other thread
-        should run then."""
-        w.when_ready(lambda: self._begin(w))
-
-    def _begin(self, w: Any) -> None:
-        self.begun = True
+    def begin(self, w: Any) -> None:
         w.register_with_event_loop(w.hub)
         w.hub.start()
 
-    def stop(self, w: Any) -> None:
-        if self.begun:
-            w.hub.end()
-
-    def terminate(self, w: Any) -> None:
-        self.stop(w)
+    def end(self, w: Any) -> None:
+        w.hub.end()
 
 
 class Pool(bootsteps.StartStopStep):
@@ -131,13 +149,12 @@ class Pool(bootsteps.StartStopStep):
             told(hub)
 
 
-class Beat(bootsteps.StartStopStep):
+class Beat(_BegunWhenReady):
     """``worker.beat``: the scheduler of periodic tasks, with the option ``-B``, in a thread, which
     ends with this process, whatever ends it."""
 
     label = "Beat"
     conditional = True
-    begun = False
 
     def __init__(self, w: Any, beat: bool = False, **kwargs: Any) -> None:
         super().__init__(w, **kwargs)
@@ -152,21 +169,6 @@ class Beat(bootsteps.StartStopStep):
             scheduler_cls=w.scheduler,
         )
         return w.beat
-
-    def start(self, parent: Any) -> None:
-        """Once the worker is about to take its first job."""
-        parent.when_ready(self._begin)
-
-    def _begin(self) -> None:
-        self.begun = True
-        self.obj.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.begun:
-            self.obj.stop()
-
-    def terminate(self, parent: Any) -> None:
-        self.stop(parent)
 
 
 class StateDB(bootsteps.Step):

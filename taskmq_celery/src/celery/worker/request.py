@@ -37,7 +37,8 @@ from celery.utils.log import get_logger
 from celery.utils.nodenames import gethostname
 from celery.utils.saferepr import saferepr
 from celery.utils.time import maybe_iso8601, maybe_make_aware
-from taskmq_celery.message import as_given, stamp_values
+from taskmq_celery.message import stamp_values
+from taskmq_celery.running import as_given
 
 from . import state
 from .pooled import PooledRequest

@@ -15,7 +15,8 @@ from celery.exceptions import InvalidTaskError
 from celery.utils.log import get_logger
 from celery.utils.saferepr import saferepr
 from celery.utils.time import timezone
-from taskmq_celery.message import as_given, stamp_values
+from taskmq_celery.message import stamp_values
+from taskmq_celery.running import as_given
 
 from . import state
 from .request import Request, create_request_cls
