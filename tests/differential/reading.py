@@ -156,12 +156,19 @@ def lone_steps(canvas: Canvas) -> list[Canvas]:
     ]
 
 
+def _alone(canvas: Canvas) -> Canvas:
+    """What is joined with nothing is itself."""
+    while canvas["is"] == "or" and len(canvas["of"]) == 1 and "links" not in canvas:
+        (canvas,) = canvas["of"]
+    return canvas
+
+
 def lost_links(canvas: Canvas) -> list[Canvas]:
     """The links of chains that are the only step of another chain, of that one where it is a step
     itself, of a group from a generator that is the only step of a chain that is the body of a
     chord, and of chains with nothing at their end."""
     lone = [
-        (member, each)
+        (_alone(member), each)
         for each in within(canvas)
         if each["is"] == "chain"
         for member in each["of"]

@@ -15,6 +15,7 @@ from tests.differential.reading import (
     groups_behind,
     is_chord,
     is_group,
+    is_nothing,
     members,
     runs_of,
     within,
@@ -43,7 +44,17 @@ def _behind_groups_behind(canvas: Canvas) -> bool:
 
 
 def _lazy_group_of_groups(canvas: Canvas) -> bool:
-    return any(each.get("lazy") and any(map(ends_as_group, each["of"])) for each in within(canvas))
+    return any(
+        each.get("lazy") and any(ends_as_group(_with_tasks(member)) for member in each["of"])
+        for each in within(canvas)
+    )
+
+
+def _with_tasks(canvas: Canvas) -> Canvas:
+    """A chain without those of its steps that are nothing."""
+    if canvas["is"] not in ("chain", "or"):
+        return canvas
+    return {**canvas, "of": [step for step in canvas["of"] if not is_nothing(step)]}
 
 
 def _replaced_by_groups(canvas: Canvas) -> bool:
@@ -61,8 +72,9 @@ def _replaced_by_groups(canvas: Canvas) -> bool:
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
+    """Whether a header is behind a group of one, or behind a chord with a header of one."""
     return any(
-        len(first["of"]) == 1 and is_group(first) and is_group(second)
+        len(first["of"]) == 1 and (is_group(first) or first["is"] == "chord") and is_group(second)
         for each in within(canvas)
         if each["is"] in ("chain", "or")
         for first, second in itertools.pairwise(each["of"])

@@ -20,13 +20,16 @@ from .shared import (
 
 
 def _joins_at_the_end_of_a_header(canvas: Canvas) -> bool:
-    """Whether a task joins a header that is in a chain or a chord in another header, which ends
-    as a group."""
+    """Whether a task joins a header that has a chain or a chord in it which ends as a group, or
+    that is in one in another header."""
     return any(
         one["of"] == "join"
         for each in within(canvas)
+        if any(
+            member["is"] in ("chain", "or", "chord") and ends_as_group(member)
+            for member in members(each)
+        )
         for member in members(each)
-        if member["is"] in ("chain", "or", "chord") and ends_as_group(member)
         for one in within(member)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -108,7 +109,14 @@ def _cannot_apply(both: Agreement) -> bool:
     wrong = both.ours.get("error")
     if both.theirs == {"result": None, "get": None, "ran": []}:
         return both.ours == {"result": {"group": []}, "get": {"value": []}, "ran": []}
-    return both.theirs == {"error": EMPTY} and (ends(both) or wrong in GROUP_AS_LINK)
+    ended = ends(both) or _waits_for_ignored(both)
+    return both.theirs == {"error": EMPTY} and (ended or wrong in GROUP_AS_LINK)
+
+
+def _waits_for_ignored(both: Agreement) -> bool:
+    """Whether there is a task whose result is ignored, and that has run here."""
+    ignored = runs_of(each for each in within(both.canvas) if "ignored" in each)
+    return bool(ignored & {told(json.loads(line)) for line in both.ours.get("ran", ())})
 
 
 def _never_got(both: Agreement, theirs: Any, ours: Any) -> bool:
