@@ -167,7 +167,6 @@ class WorkController:
         timer_precision: float | None = None,
         autoscaler_cls: Any = None,
         pool_putlocks: bool | None = None,
-        pool_start_method: str | None = None,
         pool_restarts: bool | None = None,
         optimization: str | None = None,
         O: str | None = None,  # noqa: E741, N803  # Celery's name
@@ -196,9 +195,8 @@ class WorkController:
         self.task_events: bool = either("worker_send_task_events", task_events)
         self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
         self.pool_putlocks = bool(either("worker_pool_putlocks", pool_putlocks))
-        self.pool_start_method = _start_method(
-            either("worker_pool_start_method", pool_start_method)
-        )
+        how = _kw.get("pool_start_method")
+        self.pool_start_method = _start_method(either("worker_pool_start_method", how))
         self.pool_restarts = bool(either("worker_pool_restarts", pool_restarts))
         self.consumer_cls = either("worker_consumer", consumer_cls)
         self.timer_cls = either("worker_timer", timer_cls) or self.pool_cls.Timer
