@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmq.worker.credit import CEILING, GATHER, GATHER_ALL, HORIZON, Credit
+from taskmq.hooks import MOST_HELD
+from taskmq.worker.credit import GATHER, GATHER_ALL, HORIZON, Credit
 
 
 def credit(slots: int = 8, prefetch: int | None = None, took: float | None = None) -> Credit:
@@ -29,7 +30,7 @@ def test_short_jobs_get_what_the_slots_finish_within_the_horizon() -> None:
 
 @pytest.mark.parametrize("took", [0.0, 1e-9, 20e-6])
 def test_shortest_jobs_get_the_ceiling(took: float) -> None:
-    assert credit(slots=8, took=took).target() == CEILING
+    assert credit(slots=8, took=took).target() == MOST_HELD
 
 
 def test_prefetch_is_an_absolute_ceiling() -> None:
@@ -49,7 +50,7 @@ def test_a_stuck_slot_earns_no_credit() -> None:
 def test_the_average_follows_what_jobs_take_now() -> None:
     one = credit(took=10.0)
     one.observe(400, 400 * 0.0001)
-    assert one.target() == CEILING
+    assert one.target() == MOST_HELD
     one.observe(1, 10.0)
     assert one.target() > 2 * one.slots  # one long job is no reason to hold no short ones
     one.observe(20, 20 * 10.0)
@@ -78,8 +79,8 @@ def test_a_lone_outcome_is_never_waited_with() -> None:
 
 
 def test_nearly_all_short_ones_are_settled_together() -> None:
-    assert credit(slots=8, took=10e-6).batch(CEILING) == (CEILING - 7, GATHER_ALL)
-    assert credit(slots=8, took=10e-6).batch(CEILING, stuck=6) == (CEILING - 13, GATHER_ALL)
+    assert credit(slots=8, took=10e-6).batch(MOST_HELD) == (MOST_HELD - 7, GATHER_ALL)
+    assert credit(slots=8, took=10e-6).batch(MOST_HELD, stuck=6) == (MOST_HELD - 13, GATHER_ALL)
     assert credit(slots=500, took=10e-6).batch(100)[0] == 75
 
 
@@ -115,7 +116,7 @@ def test_bounds_hold_whatever_happened(
     for count, mean in history:
         one.observe(count, count * mean)
     stuck = int(share * slots)
-    ceiling = prefetch or max(slots, CEILING)
+    ceiling = prefetch or max(slots, MOST_HELD)
     assert min(slots, ceiling) <= one.target(stuck) <= ceiling
     assert one.target(slots) == min(slots, ceiling)
     assert one.target(stuck) <= one.target(0)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from taskmq import App, ConfigError, Rate
 from taskmq.envelope import limits_of, load
 from taskmq.errors import MessageError
+from taskmq.hooks import MOST_HELD
 from taskmq.records import Dropped
 from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Nack, RetryLater, Settlement
 from taskmq.worker import Worker, WorkerHook, WorkerReport
@@ -29,9 +30,6 @@ logger = logging.getLogger("celery.worker")
 
 RUN = (Ack, DeadLetter, Delegate, Nack, RetryLater)
 """How a job ends that was started."""
-
-MOST_HELD = 256
-"""Jobs that a worker holds at most where nobody has said how many."""
 
 HEARTBEAT = 10.0
 """Longest pause in seconds between two signs of life."""

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from .app import App
     from .worker import Worker, WorkerReport
 
-__all__ = ["WorkerHook"]
+__all__ = ["MOST_HELD", "WorkerHook"]
+
+MOST_HELD = 256
+"""Deliveries that a worker holds at most, where nothing says how many: those of short jobs."""
 
 
 class WorkerHook:
@@ -27,7 +30,7 @@ class WorkerHook:
     ...         print(f"{worker.name} ready.")
     """
 
-    most_taken: int = 256
+    most_taken: int = MOST_HELD
     """How many deliveries it may have at once (see `take`); while it has them, none is reserved."""
 
     def on_start(self, worker: Worker) -> None:

@@ -8,14 +8,13 @@ held one per slot, and of short ones as many as make a good batch.
 
 from __future__ import annotations
 
+from taskmq.hooks import MOST_HELD
 from taskmq.pools.threads import SHORT
 
-__all__ = ["CEILING", "GATHER", "HORIZON", "Credit"]
+__all__ = ["GATHER", "HORIZON", "Credit"]
 
 HORIZON = 0.02
 """Seconds of work to hold in advance."""
-CEILING = 256
-"""Most deliveries to hold if the configuration sets no ``prefetch``."""
 GATHER = 0.001
 """Seconds for which outcomes may wait for others to be settled with them."""
 GATHER_ALL = 0.005
@@ -52,13 +51,13 @@ class Credit:
         self._horizon = horizon
         self._longest = 10 * horizon  # longer is as good as this, and sooner forgotten
         self._prefetch = prefetch
-        self._ceiling = max(slots, CEILING) if prefetch is None else prefetch
+        self._ceiling = max(slots, MOST_HELD) if prefetch is None else prefetch
 
     def resize(self, slots: int) -> None:
         """From now on so many slots."""
         self.slots = slots
         if self._prefetch is None:
-            self._ceiling = max(slots, CEILING)
+            self._ceiling = max(slots, MOST_HELD)
 
     def observe(self, count: int, total: float) -> None:
         """``count`` jobs took ``total`` seconds together."""
