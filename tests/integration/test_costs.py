@@ -213,7 +213,7 @@ CEILINGS = {
         "run_workflow": Cost(33, 0.025, 3.6),
     },
     "redis": {
-        "submit": Cost(63, 1, 9.5),
+        "submit": Cost(55, 1, 9.5),
         "run": Cost(31, 0.025, 1.3),
         "submit_many": Cost(1.4, 0.001, 0.02),
         "submit_workflow": Cost(28, 0.002, 0.03),
