@@ -147,6 +147,23 @@ def test_a_settlement_whose_jobs_are_refused_changes_nothing(store: PostgresTran
     assert store.settle([Ack(held)]) == [Settled.DONE]
 
 
+def test_maintenance_deletes_later_what_somebody_holds(postgres_url: str) -> None:
+    """Jobs that have succeeded are in lists: one that is locked goes to the end of its own."""
+    clock = FakeClock()
+    store = from_url(postgres_url, clock=clock)
+    ids = [one.job_id for one in store.enqueue([job(result_ttl=10.0) for _ in range(4)])]
+    store.settle([Ack(held) for held in store.reserve(wanted())])
+    assert store.maintain().purged == 0
+    clock.advance(11.0)
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT 1 FROM taskmq.jobs WHERE id = %s FOR SHARE", [ids[1]])
+        assert [store.maintain(limit).purged for limit in (1, 1, 1000, 1000)] == [1, 0, 2, 0]
+        assert [record is not None for record in store.get(ids)] == [False, True, False, False]
+    assert store.maintain().purged == 1
+    assert store.get(ids) == [None] * 4
+    store.close()
+
+
 def test_workflows_take_one_round_trip(store: PostgresTransport) -> None:
     """Jobs that are added, and what delegates, in the exchange that settles the others."""
     store.enqueue([job() for _ in range(64)])
