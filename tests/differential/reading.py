@@ -69,9 +69,12 @@ def ends_in_nothing(canvas: Canvas) -> bool:
 
 def groups_behind(canvas: Canvas) -> list[tuple[Canvas, list[Canvas]]]:
     """The groups that are bodies of chords, or behind other groups, with what comes behind them in
-    the same chain."""
+    the same chain and is linked to it."""
     return [
-        (_group_at_the_end(each["of"][number - 1]), each["of"][number:])
+        (
+            _group_at_the_end(each["of"][number - 1]),
+            [*each["of"][number:], *each.get("links", ())],
+        )
         for each in within(canvas)
         if each["is"] in ("chain", "or")
         for number in range(1, len(each["of"]))
@@ -156,7 +159,7 @@ def lone_steps(canvas: Canvas) -> list[Canvas]:
     ]
 
 
-def _alone(canvas: Canvas) -> Canvas:
+def alone(canvas: Canvas) -> Canvas:
     """What is joined with nothing is itself."""
     while canvas["is"] == "or" and len(canvas["of"]) == 1 and "links" not in canvas:
         (canvas,) = canvas["of"]
@@ -168,7 +171,7 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
     itself, of a group from a generator that is the only step of a chain that is the body of a
     chord, and of chains with nothing at their end."""
     lone = [
-        (_alone(member), each)
+        (alone(member), each)
         for each in within(canvas)
         if each["is"] == "chain"
         for member in each["of"]

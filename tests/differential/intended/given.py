@@ -7,6 +7,7 @@ from typing import Any
 from tests.differential.agreeing import Agreement, Leeway
 from tests.differential.canvases import Canvas
 from tests.differential.reading import (
+    alone,
     is_chord,
     is_group,
     within,
@@ -50,7 +51,8 @@ def _given_to_a_chain_of_a_group(canvas: Canvas) -> bool:
 
 def _immutable_group_of_chains(canvas: Canvas) -> bool:
     return any(
-        ("immutable" in outer or "immutable" in member) and member["is"] in ("chain", "or")
+        any("immutable" in one for one in (outer, member, alone(member)))
+        and member["is"] in ("chain", "or")
         for outer in within(canvas)
         for each in within(outer)
         if each["is"] in ("group", "chord")

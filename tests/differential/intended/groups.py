@@ -72,9 +72,14 @@ def _replaced_by_groups(canvas: Canvas) -> bool:
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
-    """Whether a header is behind a group of one, or behind a chord with a header of one."""
+    """Whether a header is behind a group of one, behind a chord with a header of one, or behind a
+    chain that ends as a group."""
     return any(
-        len(first["of"]) == 1 and (is_group(first) or first["is"] == "chord") and is_group(second)
+        (
+            (len(first["of"]) == 1 and (is_group(first) or first["is"] == "chord"))
+            or (first["is"] in ("chain", "or") and is_group(first))
+        )
+        and is_group(second)
         for each in within(canvas)
         if each["is"] in ("chain", "or")
         for first, second in itertools.pairwise(each["of"])

@@ -111,8 +111,10 @@ def _dropped(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _got_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
-    if theirs == {"value": None} or ours == "not ready":
-        return bool(theirs == {"value": None})
+    if theirs == {"value": None}:
+        return True
+    if ours == "not ready":  # since that one stays pending
+        return isinstance(theirs, dict) and isinstance(theirs.get("value"), list)
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return False
     there, here = theirs.get("value"), ours.get("value")
