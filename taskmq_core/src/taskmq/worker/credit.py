@@ -17,8 +17,9 @@ HORIZON = 0.02
 """Seconds of work to hold in advance."""
 GATHER = 0.001
 """Seconds for which outcomes may wait for others to be settled with them."""
-GATHER_ALL = 0.005
-"""The same where nothing shall run on: as long as the solo pool works before it hands over."""
+GATHER_ALL = 0.01
+"""The same where nothing shall run on. A worker that is held up for longer makes its next batch
+beside the exchange, which holds it up again: so this is twice what it needs on a slow machine."""
 OWN = 20e-6
 """Seconds that a worker needs for a job, beside the job itself, on a slow machine."""
 WEIGHT = 0.02
