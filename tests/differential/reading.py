@@ -169,7 +169,8 @@ def alone(canvas: Canvas) -> Canvas:
 def lost_links(canvas: Canvas) -> list[Canvas]:
     """The links of chains that are the only step of another chain, of that one where it is a step
     itself, of a group from a generator that is the only step of a chain that is the body of a
-    chord, and of chains with nothing at their end."""
+    chord, of chains with nothing at their end, and of the tasks of a group at the end of a chain
+    that has links itself."""
     lone = [
         (alone(member), each)
         for each in within(canvas)
@@ -184,6 +185,14 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
         for each in within(canvas)
         if each["is"] in ("chain", "or") and len(each["of"]) > 1 and is_nothing(each["of"][-1])
         for link in each.get("links", ())
+    ]
+    outer += [
+        link
+        for each in within(canvas)
+        if each["is"] in ("chain", "or") and "links" in each and each["of"][-1:]
+        for member in members(each["of"][-1])
+        if each["of"][-1]["is"] == "group"
+        for link in member.get("links", ())
     ]
     return outer + [
         link

@@ -121,7 +121,7 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"group": []}, got={"value": []}),
         outcome(PENDING),
     ),
-    "links of a chain that is all of another one": (
+    "links that Celery loses": (
         LINKED,
         outcome({"value": [1]}, ["keep", [1]]),
         outcome({"value": [1]}, ["keep", [1]], ["keep", [[1], 2]]),

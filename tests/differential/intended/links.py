@@ -65,7 +65,7 @@ links = Leeway(more=_is_lost_link)
 
 DIFFERENCES = [
     Difference(
-        "links of a chain that is all of another one",
+        "links that Celery loses",
         {"is": "chain", "of": [{"is": "chain", "of": [fail(1)], "errbacks": ["new"]}]},
         _links_of_lone_chain,
         links,
