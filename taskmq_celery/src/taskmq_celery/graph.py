@@ -117,7 +117,7 @@ class More:
     options: Mapping[str, Any] = field(default_factory=dict)
     links: tuple[Any, ...] = ()
     for_each: tuple[Any, ...] = ()
-    """Links of a chain that ends as a group: every task of it has them."""
+    """Links of a chain that ends as a group behind a task: every task of it has them."""
     errbacks: tuple[Any, ...] = ()
 
     def applied_to(self, signature: Signature) -> Signature:
@@ -321,7 +321,8 @@ class Graph:
             if not last and step["task"] == GROUP:
                 here = replace(here, chord=_reference(steps[number]))
             if step["task"] == GROUP:
-                given = replace(given, links=(), for_each=given.links)
+                if number == 1 or steps[number - 2]["task"] != GROUP:  # else as of a chord's body
+                    given = replace(given, links=(), for_each=given.links)
                 if not last and not self._errbacks_on_header:
                     given = replace(given, errbacks=())
             found = self.grow(step, source, here, given, adopt=adopt or number > 1)

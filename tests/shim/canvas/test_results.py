@@ -212,3 +212,21 @@ def test_links_of_a_chain_in_a_chain_survive_json(app: Any, t: Any, value: Value
     result = signature(json.loads(json.dumps(chain(inner))), app=app).apply_async()
     assert value(result) == [1, 1]
     assert [name for name, *_ in t.ran].count("note") == 1
+
+
+def test_links_of_a_chain_that_ends_as_a_group_behind_a_task_are_of_every_task(
+    t: Any, value: Value
+) -> None:
+    canvas = chain(t.same.s(1), group(t.add.s(1), t.add.s(2)))
+    canvas.link(t.note.s())
+    assert value(canvas.apply_async()) == [2, 3]
+    assert sorted(each for each in t.ran if each[0] == "note") == [("note", 2), ("note", 3)]
+
+
+def test_links_of_a_chain_that_ends_as_a_group_behind_a_group_are_called_once(
+    t: Any, value: Value
+) -> None:
+    canvas = chain(t.same.s(1), group(t.add.s(1), t.add.s(2)), group(t.total.s(), t.total.s()))
+    canvas.link(t.note.s("linked"))
+    assert value(canvas.apply_async()) == [5, 5]
+    assert [each for each in t.ran if each[0] == "note"] == [("note", "linked")]
