@@ -149,14 +149,31 @@ def is_empty_chain(canvas: Canvas) -> bool:
 
 
 def lone_steps(canvas: Canvas) -> list[Canvas]:
-    """The steps of chains that are chains whose only step is a chain."""
-    return [
+    """The steps of chains that are chains whose only step is a chain, and such chains at the end of
+    the first of several that are joined, which is a chord."""
+    found = [
         step
         for each in within(canvas)
         if each["is"] in ("chain", "or") and len(each["of"]) > 1
         for step in each["of"]
+    ]
+    found += [
+        _end_of_chords(alone(each["of"][0]))
+        for each in within(canvas)
+        if each["is"] == "or" and len(each["of"]) > 1
+    ]
+    return [
+        step
+        for step in found
         if step["is"] == "chain" and len(step["of"]) == 1 and step["of"][0]["is"] in ("chain", "or")
     ]
+
+
+def _end_of_chords(canvas: Canvas) -> Canvas:
+    """The body of a chord, or of the chord that this is."""
+    while canvas["is"] == "chord":
+        canvas = canvas["body"]
+    return canvas
 
 
 def alone(canvas: Canvas) -> Canvas:
@@ -169,7 +186,7 @@ def alone(canvas: Canvas) -> Canvas:
 def lost_links(canvas: Canvas) -> list[Canvas]:
     """The links of chains that are the only step of another chain, of that one where it is a step
     itself, of a group from a generator that is the only step of a chain that is the body of a
-    chord, of chains with nothing at their end, and of the tasks of a group at the end of a chain
+    chord, of chains with nothing at their end, and of a group and its tasks at the end of a chain
     that has links itself."""
     lone = [
         (alone(member), each)
@@ -190,8 +207,8 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
         link
         for each in within(canvas)
         if each["is"] in ("chain", "or") and "links" in each and each["of"][-1:]
-        for member in members(each["of"][-1])
-        if each["of"][-1]["is"] == "group"
+        for member in (each["of"][-1], *members(each["of"][-1]))
+        if each["of"][-1]["is"] in ("group", "chunks")
         for link in member.get("links", ())
     ]
     return outer + [

@@ -88,6 +88,34 @@ BEHIND_GROUPS = several(
     several("chord", task(), body=several("group", task(tag=2), task(tag=3))),
     several("chord", task(tag=4), body=task(tag=5)),
 )
+BECOME = task("become", several("chord", task(), body=several("group", task(tag=2), task(tag=3))))
+HEADER_IN_A_GROUP = several(
+    "group",
+    several(
+        "chain",
+        task(),
+        several("group", task(tag=2), task(tag=3)),
+        several("group", task(tag=4), task(tag=5)),
+    ),
+)
+PENDING_HEADER = {"group": [PENDING, PENDING]}
+JOINED_BODY = several(
+    "or",
+    several(
+        "chord",
+        task(),
+        body=several(
+            "chain",
+            several("chain", task(tag=2), task("fail")),
+            links=[task(tag=5)],
+            errbacks=["old"],
+        ),
+    ),
+    task(tag=3),
+)
+GROUP_WITH_LINKS = several(
+    "chain", task(), several("group", task(tag=2), links=[task(tag=3)]), links=[task(tag=4)]
+)
 DROPPED = several("chain", task("become", task(), ignored=True), task(tag=2))
 
 CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
@@ -126,6 +154,23 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": [1]}, ["keep", [1]]),
         outcome({"value": [1]}, ["keep", [1]], ["keep", [[1], 2]]),
         outcome({"value": [1]}, ["keep", [[1], 2]]),
+    ),
+    "results of a header in a chain that is in a group": (
+        HEADER_IN_A_GROUP,
+        outcome({"group": [{"value": 4}, {"value": 5}], "parent": PENDING_HEADER}),
+        outcome(
+            {
+                "group": [{"value": 4}, {"value": 5}],
+                "parent": {"group": [{"value": 2}, {"value": 3}]},
+            }
+        ),
+        outcome({"group": [{"value": 4}, PENDING], "parent": {"group": [{"value": 2}, PENDING]}}),
+    ),
+    "the result of a task replaced by a chord that ends as a group": (
+        several("chain", BECOME, task(tag=4)),
+        outcome({"value": 4, "parent": PENDING}, ["note", ["<keep:[2]>", "old"]]),
+        outcome({"value": 4, "parent": {"value": [2, 3]}}, ["note", ["<keep:[2]>", "old"]]),
+        outcome({"value": 4, "parent": {"value": [2, 3]}}),
     ),
     "which of several errors is raised": (
         TWO,
@@ -314,6 +359,36 @@ def test_differences_may_meet(name: str) -> None:
     canvas, names, theirs, ours, wrong = TOGETHER[name]
     assert set(explained(canvas, theirs, ours) or ()) == names
     assert explained(canvas, theirs, wrong) is None
+
+
+@pytest.mark.parametrize(
+    ("canvas", "run"),
+    [
+        (JOINED_BODY, ["note", ["<fail:[1]>", "old"]]),
+        (JOINED_BODY, ["keep", [[2], 5]]),
+        (GROUP_WITH_LINKS, ["keep", [3]]),
+    ],
+)
+def test_what_celery_loses_is_not_lost_here(canvas: Canvas, run: list[Any]) -> None:
+    with_it, without = (
+        outcome({"value": 2}, ["keep", [1]], run),
+        outcome({"value": 2}, ["keep", [1]]),
+    )
+    assert explained(canvas, without, with_it) == ["links that Celery loses"]
+    assert explained(canvas, with_it, without) is None
+
+
+@pytest.mark.parametrize("of", [[task()], [task(), task(tag=2)]])
+def test_a_header_waits_for_ever_for_a_task_that_became_a_chord_with_a_group(
+    of: list[Canvas],
+) -> None:
+    become = task("become", several("chord", task(), body=several("group", *of)))
+    canvas = several("chord", become, body=task(tag=3))
+    theirs = outcome(PENDING, ["become", ["…"]], ["keep", [1]])
+    ours = outcome({"value": 3}, ["become", ["…"]], ["keep", [1]], ["keep", [[], 3]])
+    assert explained(canvas, theirs, ours) == ["replaced by a group behind a group"]
+    assert explained(canvas, theirs, outcome({"value": 3}, ["become", ["…"]])) is None
+    assert explained(several("group", become, task(tag=3)), theirs, ours) is None
 
 
 ELSEWHERE = {

@@ -58,17 +58,37 @@ def _with_tasks(canvas: Canvas) -> Canvas:
 
 
 def _replaced_by_groups(canvas: Canvas) -> bool:
-    """Whether a task of a header is replaced by a chain that ends as a group behind a group."""
+    """Whether a task of a header is replaced by a chain that ends as a group behind a group, or by
+    a chord whose body ends as a group."""
     return any(
         each["is"] == "task"
         and each["of"] == "become"
-        and is_group(each["tag"])
-        and each["tag"]["is"] in ("chain", "or")
         and is_chord(each["tag"])
+        and (
+            (is_group(each["tag"]) and each["tag"]["is"] in ("chain", "or"))
+            or (each["tag"]["is"] == "chord" and ends_as_group(each["tag"]))
+        )
         for header in within(canvas)
         if is_chord(header)
         for each in within(header)
     )
+
+
+def _becomes_a_body(canvas: Canvas) -> bool:
+    """Whether a task is replaced by a chord whose body ends as a group."""
+    return any(
+        each["is"] == "task" and each["of"] == "become" and _is_group_at_last(each["tag"])
+        for each in within(canvas)
+    )
+
+
+def _is_group_at_last(canvas: Canvas) -> bool:
+    """Whether it begins or ends as a chord, and ends as a group."""
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        first, last = canvas["of"][0], canvas["of"][-1]
+        begins = len(canvas["of"]) > 1 and (is_group(first) or is_chord(first))
+        return ends_as_group(canvas) and (begins or _is_group_at_last(last))
+    return canvas["is"] == "chord" and ends_as_group(canvas["body"])
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
@@ -83,6 +103,19 @@ def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
         for each in within(canvas)
         if each["is"] in ("chain", "or")
         for first, second in itertools.pairwise(each["of"])
+    )
+
+
+def _header_in_a_group(canvas: Canvas) -> bool:
+    """Whether a chain within a group has a header that a group follows, behind what is no group."""
+    return any(
+        not is_nothing(first) and not is_group(first) and is_group(header) and is_group(body)
+        for each in within(canvas)
+        if each["is"] in ("group", "chord")
+        for member in members(each)
+        for chain in within(member)
+        if chain["is"] in ("chain", "or")
+        for first, header, body in zip(chain["of"], chain["of"][1:], chain["of"][2:], strict=False)
     )
 
 
@@ -125,6 +158,21 @@ def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
     ended = all("value" in each or "error" in each for each in ours["group"] if "group" not in each)
     rest = without(theirs, "group"), without(ours, "group")
     return bool(pending) and all(map(is_pending, pending)) and ended and both.same(*rest)
+
+
+def _own_is_pending(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """The result of a task that was replaced, which Celery gives to none: here it is the list of
+    those of a group."""
+    return (
+        is_pending(theirs)
+        and isinstance(ours, dict)
+        and isinstance(ours.get("value"), list)
+        and both.same(without(theirs, "state"), without(ours, "value"))
+    )
+
+
+def _never_got_own(both: Agreement, theirs: Any, ours: Any) -> bool:
+    return theirs == "not ready" and isinstance(ours, dict) and isinstance(ours.get("value"), list)
 
 
 def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
@@ -180,6 +228,7 @@ several_times = Leeway(
     fewer=_is_behind_group,
 )
 pending_header = Leeway(node=_pending_header)
+own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own)
 one_of_one = Leeway(node=_one_of_one)
 flat = Leeway(node=_when_flat)
 
@@ -231,6 +280,45 @@ DIFFERENCES = [
         },
         _header_behind_a_group_of_one,
         pending_header,
+    ),
+    Difference(
+        "results of a header in a chain that is in a group",
+        {
+            "is": "group",
+            "of": [
+                {
+                    "is": "chain",
+                    "of": [
+                        keep(1),
+                        {"is": "group", "of": [keep(2), keep(3)]},
+                        {"is": "group", "of": [keep(4), keep(5)]},
+                    ],
+                },
+                keep(6),
+            ],
+        },
+        _header_in_a_group,
+        pending_header,
+    ),
+    Difference(
+        "the result of a task replaced by a chord that ends as a group",
+        {
+            "is": "chain",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "chord",
+                        "of": [keep(1)],
+                        "body": {"is": "group", "of": [keep(2), keep(3)]},
+                    },
+                },
+                keep(4),
+            ],
+        },
+        _becomes_a_body,
+        own_is_pending,
     ),
     Difference(
         "groups in groups keep their order",
