@@ -378,6 +378,36 @@ def test_what_celery_loses_is_not_lost_here(canvas: Canvas, run: list[Any]) -> N
     assert explained(canvas, with_it, without) is None
 
 
+BODY_FAILED = ["note", ["<keep:[3]>", "old"]]
+OWN_FAILED = ["note", ['<become:["…"]>', "old"]]
+
+
+def test_error_callbacks_of_the_tasks_it_became_are_called_for_the_task_that_was_replaced() -> None:
+    body = several("group", task("fail"), task(tag=3))
+    canvas = several("chain", task("become", several("chord", task(), body=body)), task(tag=4))
+    theirs = outcome({**ERROR, "parent": PENDING}, FAILED, BODY_FAILED, BODY_FAILED)
+    ours = {**ERROR, "parent": ERROR}
+    own = "the result of a task replaced by a chord that ends as a group"
+    assert own in (explained(canvas, theirs, outcome(ours, FAILED, OWN_FAILED)) or ())
+    assert explained(canvas, theirs, outcome(ours, FAILED)) is None
+    assert (
+        explained(canvas, theirs, outcome(ours, FAILED, ["note", ['<become:["…"]>', "new"]]))
+        is None
+    )
+
+
+def test_links_of_the_task_that_was_replaced_are_run_here() -> None:
+    canvas = {**BECOME, "links": [task(tag=4)]}
+    ran_there, ran_here = ["become", ["…"]], ["keep", [4]]
+    theirs = outcome(NO_CLONE, ran_there)
+    ours = outcome({"value": [2, 3]}, ran_there, ran_here)
+    assert explained(canvas, theirs, ours) == [
+        "links of a task replaced by a chord that ends as a group"
+    ]
+    assert explained(canvas, theirs, outcome({"value": [2, 3]}, ran_here)) is None
+    assert explained(BECOME, theirs, ours) is None
+
+
 @pytest.mark.parametrize("of", [[task()], [task(), task(tag=2)]])
 def test_a_header_waits_for_ever_for_a_task_that_became_a_chord_with_a_group(
     of: list[Canvas],

@@ -13,7 +13,6 @@ from tests.differential.reading import (
     behind_groups_behind,
     ends_as_group,
     groups_behind,
-    is_chord,
     is_group,
     is_nothing,
     members,
@@ -27,7 +26,6 @@ from .shared import (
     counts,
     has_failed,
     is_pending,
-    never_ends,
     order,
     told,
     went_on,
@@ -55,40 +53,6 @@ def _with_tasks(canvas: Canvas) -> Canvas:
     if canvas["is"] not in ("chain", "or"):
         return canvas
     return {**canvas, "of": [step for step in canvas["of"] if not is_nothing(step)]}
-
-
-def _replaced_by_groups(canvas: Canvas) -> bool:
-    """Whether a task of a header is replaced by a chain that ends as a group behind a group, or by
-    a chord whose body ends as a group."""
-    return any(
-        each["is"] == "task"
-        and each["of"] == "become"
-        and is_chord(each["tag"])
-        and (
-            (is_group(each["tag"]) and each["tag"]["is"] in ("chain", "or"))
-            or (each["tag"]["is"] == "chord" and ends_as_group(each["tag"]))
-        )
-        for header in within(canvas)
-        if is_chord(header)
-        for each in within(header)
-    )
-
-
-def _becomes_a_body(canvas: Canvas) -> bool:
-    """Whether a task is replaced by a chord whose body ends as a group."""
-    return any(
-        each["is"] == "task" and each["of"] == "become" and _is_group_at_last(each["tag"])
-        for each in within(canvas)
-    )
-
-
-def _is_group_at_last(canvas: Canvas) -> bool:
-    """Whether it begins or ends as a chord, and ends as a group."""
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        first, last = canvas["of"][0], canvas["of"][-1]
-        begins = len(canvas["of"]) > 1 and (is_group(first) or is_chord(first))
-        return ends_as_group(canvas) and (begins or _is_group_at_last(last))
-    return canvas["is"] == "chord" and ends_as_group(canvas["body"])
 
 
 def _header_behind_a_group_of_one(canvas: Canvas) -> bool:
@@ -160,21 +124,6 @@ def _pending_header(both: Agreement, theirs: Any, ours: Any) -> bool:
     return bool(pending) and all(map(is_pending, pending)) and ended and both.same(*rest)
 
 
-def _own_is_pending(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """The result of a task that was replaced, which Celery gives to none: here it is the list of
-    those of a group."""
-    return (
-        is_pending(theirs)
-        and isinstance(ours, dict)
-        and isinstance(ours.get("value"), list)
-        and both.same(without(theirs, "state"), without(ours, "value"))
-    )
-
-
-def _never_got_own(both: Agreement, theirs: Any, ours: Any) -> bool:
-    return theirs == "not ready" and isinstance(ours, dict) and isinstance(ours.get("value"), list)
-
-
 def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
     """Celery has a group in a group where here its tasks are."""
     if (
@@ -228,7 +177,6 @@ several_times = Leeway(
     fewer=_is_behind_group,
 )
 pending_header = Leeway(node=_pending_header)
-own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own)
 one_of_one = Leeway(node=_one_of_one)
 flat = Leeway(node=_when_flat)
 
@@ -301,26 +249,6 @@ DIFFERENCES = [
         pending_header,
     ),
     Difference(
-        "the result of a task replaced by a chord that ends as a group",
-        {
-            "is": "chain",
-            "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
-                        "is": "chord",
-                        "of": [keep(1)],
-                        "body": {"is": "group", "of": [keep(2), keep(3)]},
-                    },
-                },
-                keep(4),
-            ],
-        },
-        _becomes_a_body,
-        own_is_pending,
-    ),
-    Difference(
         "groups in groups keep their order",
         {"is": "chord", "of": [{"is": "group", "of": [keep(1), keep(2)]}], "body": keep(3)},
         _group_in_header,
@@ -335,28 +263,5 @@ DIFFERENCES = [
         },
         _lazy_group_of_groups,
         flat,
-    ),
-    Difference(
-        "replaced by a group behind a group",
-        {
-            "is": "chord",
-            "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
-                        "is": "or",
-                        "of": [
-                            {"is": "group", "of": [keep(1)]},
-                            {"is": "group", "of": [keep(2)]},
-                        ],
-                    },
-                },
-                keep(3),
-            ],
-            "body": keep(4),
-        },
-        _replaced_by_groups,
-        never_ends,
     ),
 ]

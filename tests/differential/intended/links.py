@@ -16,11 +16,10 @@ from tests.differential.reading import (
 from .difference import Difference, fail, keep
 from .shared import (
     CALLBACKS,
+    NOT_A_SIGNATURE,
     ends,
     told,
 )
-
-NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:

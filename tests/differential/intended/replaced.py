@@ -1,0 +1,164 @@
+"""Tasks that are replaced by a canvas that ends as a group."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.differential.agreeing import Agreement, Leeway, Run
+from tests.differential.canvases import Canvas
+from tests.differential.reading import ends_as_group, is_chord, is_group, runs_of, within
+
+from .difference import Difference, keep
+from .shared import CALLBACKS, NOT_A_SIGNATURE, is_pending, never_ends, without
+
+
+def _replaced_by_groups(canvas: Canvas) -> bool:
+    """Whether a task of a header is replaced by a chain that ends as a group behind a group, or by
+    a chord whose body ends as a group."""
+    return any(
+        each["is"] == "task"
+        and each["of"] == "become"
+        and is_chord(each["tag"])
+        and (
+            (is_group(each["tag"]) and each["tag"]["is"] in ("chain", "or"))
+            or (each["tag"]["is"] == "chord" and ends_as_group(each["tag"]))
+        )
+        for header in within(canvas)
+        if is_chord(header)
+        for each in within(header)
+    )
+
+
+def _becomes_a_body(canvas: Canvas) -> bool:
+    """Whether a task is replaced by a chord whose body ends as a group."""
+    return any(
+        each["is"] == "task" and each["of"] == "become" and _is_group_at_last(each["tag"])
+        for each in within(canvas)
+    )
+
+
+def _is_group_at_last(canvas: Canvas) -> bool:
+    """Whether it begins or ends as a chord, and ends as a group."""
+    if canvas["is"] in ("chain", "or") and canvas["of"]:
+        first, last = canvas["of"][0], canvas["of"][-1]
+        begins = len(canvas["of"]) > 1 and (is_group(first) or is_chord(first))
+        return ends_as_group(canvas) and (begins or _is_group_at_last(last))
+    return canvas["is"] == "chord" and ends_as_group(canvas["body"])
+
+
+def _own_is_pending(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """The result of a task that was replaced, which Celery gives to none: here it is the list of
+    those of a group."""
+    return (
+        is_pending(theirs)
+        and isinstance(ours, dict)
+        and isinstance(ours.get("value"), list)
+        and both.same(without(theirs, "state"), without(ours, "value"))
+    )
+
+
+def _never_got_own(both: Agreement, theirs: Any, ours: Any) -> bool:
+    return theirs == "not ready" and isinstance(ours, dict) and isinstance(ours.get("value"), list)
+
+
+def _is_of_a_body(both: Agreement, run: Run) -> bool:
+    """Whether it is an error callback of a task that was replaced, which Celery calls for the tasks
+    of the group at the end: here it is called as well, for the task itself."""
+    if run[0] not in CALLBACKS:
+        return False
+    name, style = ("<id>", "fixed") if run[1] == ["fixed"] else (run[1][0], run[1][-1])
+    of_one = {f"<{of}:{own}>" for of, own in both.about(_bodies)}
+    return name in {"<id>", *of_one} and any(
+        called[0] == run[0]
+        and called[1][-1] == style
+        and (style == "fixed" or called[1][0].startswith("<become:"))
+        for called in map(json.loads, both.ours["ran"])
+    )
+
+
+def _bodies(canvas: Canvas) -> set[tuple[str, str]]:
+    """The runs of what tasks were replaced by."""
+    return runs_of(
+        each["tag"]
+        for each in within(canvas)
+        if each["of"] == "become" and _is_group_at_last(each["tag"])
+    )
+
+
+def _becomes_a_linked_body(canvas: Canvas) -> bool:
+    """The same, where there are links."""
+    linked = "links" in canvas.get("call", {}) or any("links" in each for each in within(canvas))
+    return linked and _becomes_a_body(canvas)
+
+
+def _failed_to_link(both: Agreement) -> bool:
+    """Celery cannot hand the links on, and the task fails: all that it ran was run here."""
+    found = json.dumps(both.theirs.get("result"))
+    return NOT_A_SIGNATURE in found and "error" not in both.ours and both.runs(more=True)
+
+
+own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own, fewer=_is_of_a_body)
+failed_to_link = Leeway(outcome=_failed_to_link)
+
+
+DIFFERENCES = [
+    Difference(
+        "replaced by a group behind a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "or",
+                        "of": [
+                            {"is": "group", "of": [keep(1)]},
+                            {"is": "group", "of": [keep(2)]},
+                        ],
+                    },
+                },
+                keep(3),
+            ],
+            "body": keep(4),
+        },
+        _replaced_by_groups,
+        never_ends,
+    ),
+    Difference(
+        "the result of a task replaced by a chord that ends as a group",
+        {
+            "is": "chain",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "chord",
+                        "of": [keep(1)],
+                        "body": {"is": "group", "of": [keep(2), keep(3)]},
+                    },
+                },
+                keep(4),
+            ],
+        },
+        _becomes_a_body,
+        own_is_pending,
+    ),
+    Difference(
+        "links of a task replaced by a chord that ends as a group",
+        {
+            "is": "task",
+            "of": "become",
+            "tag": {
+                "is": "chord",
+                "of": [keep(1)],
+                "body": {"is": "group", "of": [keep(2), keep(3)]},
+            },
+            "links": [keep(4)],
+        },
+        _becomes_a_linked_body,
+        failed_to_link,
+    ),
+]
