@@ -231,8 +231,8 @@ class group(Signature):  # noqa: N801  # Celery's name
         """Run ``sig`` after the first of the tasks; to run one after all of them, use a chord."""
         if not self.tasks:
             return None
-        link = maybe_signature(sig, app=self._app, clone=True)
-        return self.tasks[0].link(link.set(immutable=True))
+        link = maybe_signature(sig)  # that of a canvas that was read from JSON is a dict
+        return self.tasks[0].link(link.clone().set(immutable=True))
 
     def link_error(self, sig: Any) -> Any:
         """Run ``sig`` for every task that fails."""
