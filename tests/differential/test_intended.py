@@ -408,6 +408,18 @@ def test_links_of_the_task_that_was_replaced_are_run_here() -> None:
     assert explained(BECOME, theirs, ours) is None
 
 
+def test_error_callbacks_of_others_are_not_among_what_celery_loses() -> None:
+    lone = several("chain", several("chain", task(), task(tag=2), errbacks=["old"]))
+    canvas = several("group", lone, task(tag=3, errbacks=["old", "fixed"]))
+
+    def found(*runs: list[Any]) -> list[str] | None:
+        return explained(canvas, outcome({"group": []}), outcome({"group": []}, *runs))
+
+    assert found(["note", ["<keep:[2]>", "old"]]) == ["links that Celery loses"]
+    assert found(["note", ["<keep:[3]>", "old"]]) is None
+    assert found(["note", ["fixed"]]) is None
+
+
 @pytest.mark.parametrize("of", [[task()], [task(), task(tag=2)]])
 def test_a_header_waits_for_ever_for_a_task_that_became_a_chord_with_a_group(
     of: list[Canvas],

@@ -23,15 +23,19 @@ from .shared import (
 
 
 def _links_of_lone_chain(canvas: Canvas) -> bool:
-    if any("errbacks" in each for each in lone_steps(canvas)):
-        return True
-    return bool(lost_links(canvas)) or any(
-        "errbacks" in member
+    return bool(lost_links(canvas) or _with_lost_errbacks(canvas))
+
+
+def _with_lost_errbacks(canvas: Canvas) -> list[Canvas]:
+    """The chains whose error callbacks Celery loses."""
+    lone = [
+        member
         for each in within(canvas)
         if each["is"] == "chain" and len(each["of"]) == 1
         for member in each["of"]
         if member["is"] in ("chain", "or")
-    )
+    ]
+    return [each for each in (*lone_steps(canvas), *lone) if "errbacks" in each]
 
 
 def _links_behind_a_chord(canvas: Canvas) -> bool:
@@ -50,12 +54,28 @@ def _cannot_link(both: Agreement) -> bool:
 
 
 def _is_lost_link(both: Agreement, run: Run) -> bool:
-    """Whether it is of a link that Celery loses, or of its error callbacks."""
-    return run[0] in CALLBACKS or told(run) in both.about(_lost)
+    """Whether it is of a link that Celery loses, or an error callback of such a link or of a task
+    in a chain that has lost its own."""
+    if run[0] not in CALLBACKS:
+        return told(run) in both.about(_lost)
+    if run[1] == ["fixed"]:
+        return both.about(_has_lost_fixed)
+    names = {f"<{of}:{own}>" for of, own in both.about(_without_errbacks)}
+    return run[1][0].replace("\\u2026", "…") in {"<id>", *names}
 
 
 def _lost(canvas: Canvas) -> set[tuple[str, str]]:
     return runs_of(lost_links(canvas))
+
+
+def _without_errbacks(canvas: Canvas) -> set[tuple[str, str]]:
+    return runs_of([*lost_links(canvas), *_with_lost_errbacks(canvas)])
+
+
+def _has_lost_fixed(canvas: Canvas) -> bool:
+    """Whether one of those error callbacks does not tell whose it is."""
+    lost = [*lost_links(canvas), *_with_lost_errbacks(canvas)]
+    return any("fixed" in one.get("errbacks", ()) for each in lost for one in within(each))
 
 
 cannot_link = Leeway(outcome=_cannot_link)
