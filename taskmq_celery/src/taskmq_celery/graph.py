@@ -348,7 +348,7 @@ class Graph:
         for member, given in members:
             here = replace(place, group_id=group, group_index=len(ends))
             if links and not ends:  # the first task stands for all, as in `group.link`
-                given = replace(given, links=tuple({**one, "immutable": True} for one in links))
+                given = replace(given, links=tuple(map(_immutable, links)))
             if for_each:
                 given = replace(given, links=(*given.links, *for_each))
                 for_each = tuple(map(_anew, for_each))
@@ -603,6 +603,18 @@ def _holds_a_group(chain: Signature) -> bool:
     return chain["task"] == GROUP or (
         chain["task"] == CHAIN and any(map(_holds_a_group, _tasks(chain)))
     )
+
+
+def _immutable(link: Signature) -> Signature:
+    """A link that gets no result: of a group or a chord, those of its tasks that start."""
+    parts = link["kwargs"]
+    if link["task"] == GROUP:
+        parts = {**parts, "tasks": list(map(_immutable, _tasks(link)))}
+    elif link["task"] == CHORD:
+        header = parts["header"]
+        fixed = _immutable(header) if isinstance(header, Mapping) else list(map(_immutable, header))
+        parts = {**parts, "header": fixed}
+    return {**link, "kwargs": parts, "immutable": True}
 
 
 def _anew(link: Signature) -> Signature:

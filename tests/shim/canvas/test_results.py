@@ -230,3 +230,15 @@ def test_links_of_a_chain_that_ends_as_a_group_behind_a_group_are_called_once(
     canvas.link(t.note.s("linked"))
     assert value(canvas.apply_async()) == [5, 5]
     assert [each for each in t.ran if each[0] == "note"] == [("note", "linked")]
+
+
+@pytest.mark.parametrize("chords", [False, True])
+def test_links_that_are_called_once_get_no_result_whatever_they_are(
+    t: Any, value: Value, chords: bool
+) -> None:
+    notes = group(t.note.s(1), t.note.s(2))
+    canvas = chain(t.same.s(1), group(t.same.s(), t.same.s()), group(t.total.s(), t.total.s()))
+    link = chord(notes, t.same.s()) if chords else notes
+    assert value(canvas.apply_async(link=link)) == [2, 2]
+    assert sorted(each for each in t.ran if each[0] == "note") == [("note", 1), ("note", 2)]
+    assert (("same", [1, 2]) in t.ran) == chords
