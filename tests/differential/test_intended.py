@@ -172,6 +172,12 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 4, "parent": {"value": [2, 3]}}, ["note", ["<keep:[2]>", "old"]]),
         outcome({"value": 4, "parent": {"value": [2, 3]}}),
     ),
+    "a task of a header replaced by a chain whose chord ends as a group": (
+        several("chord", BECOME, body=task(tag=4)),
+        outcome({"value": 4}, ["keep", [[[1, 2]], 4]]),
+        outcome({"value": 4}, ["keep", [[[[1, 2], [1, 3]]], 4]]),
+        outcome({"value": 4}, ["keep", [[[[5, 2], [1, 3]]], 4]]),
+    ),
     "which of several errors is raised": (
         TWO,
         outcome({"group": []}, got=ERROR),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
-from tests.differential.reading import ends_as_group, is_chord, is_group, runs_of, within
+from tests.differential.reading import ends_as_group, is_chord, is_group, members, runs_of, within
 
 from .difference import Difference, keep
 from .shared import CALLBACKS, NOT_A_SIGNATURE, is_pending, never_ends, without
@@ -45,6 +45,32 @@ def _is_group_at_last(canvas: Canvas) -> bool:
         begins = len(canvas["of"]) > 1 and (is_group(first) or is_chord(first))
         return ends_as_group(canvas) and (begins or _is_group_at_last(last))
     return canvas["is"] == "chord" and ends_as_group(canvas["body"])
+
+
+def _becomes_a_body_in_a_header(canvas: Canvas) -> bool:
+    """Whether that is a task at the end of a member of a header."""
+    return any(
+        _becomes_a_body(_last_of(member))
+        for each in within(canvas)
+        if is_chord(each)
+        for header in ([each] if each["is"] == "chord" else filter(is_group, each["of"]))
+        for member in members(header)
+    )
+
+
+def _last_of(canvas: Canvas) -> Canvas:
+    while canvas["is"] in ("chain", "or") and canvas["of"]:
+        canvas = canvas["of"][-1]
+    return canvas
+
+
+def _one_of_a_body(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery hands on what one task of such a group gives, here that is the list of them all."""
+    if not isinstance(ours, list) or not ours:
+        return False
+    owns = {own for _, own in both.about(_bodies)}
+    ends = {json.dumps(one[-1:] if isinstance(one, list) else [one]) for one in ours}
+    return ends <= owns and any(both.same(theirs, one) for one in ours)
 
 
 def _own_is_pending(both: Agreement, theirs: Any, ours: Any) -> bool:
@@ -99,6 +125,7 @@ def _failed_to_link(both: Agreement) -> bool:
 
 
 own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own, fewer=_is_of_a_body)
+one_of_a_body = Leeway(node=_one_of_a_body)
 failed_to_link = Leeway(outcome=_failed_to_link)
 
 
@@ -145,6 +172,33 @@ DIFFERENCES = [
         },
         _becomes_a_body,
         own_is_pending,
+    ),
+    Difference(
+        "a task of a header replaced by a chain whose chord ends as a group",
+        {
+            "is": "chord",
+            "of": [
+                {
+                    "is": "task",
+                    "of": "become",
+                    "tag": {
+                        "is": "chain",
+                        "of": [
+                            keep(1),
+                            {
+                                "is": "chord",
+                                "of": [keep(2)],
+                                "body": {"is": "group", "of": [keep(3), keep(4)]},
+                            },
+                        ],
+                    },
+                },
+                keep(5),
+            ],
+            "body": keep(6),
+        },
+        _becomes_a_body_in_a_header,
+        one_of_a_body,
     ),
     Difference(
         "links of a task replaced by a chord that ends as a group",
