@@ -178,6 +178,14 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 4}, ["keep", [[[[1, 2], [1, 3]]], 4]]),
         outcome({"value": 4}, ["keep", [[[[5, 2], [1, 3]]], 4]]),
     ),
+    "replaced by a chord whose body is an empty chain": (
+        several(
+            "chain", task("become", several("chord", task(), body=several("chain"))), task(tag=2)
+        ),
+        outcome(INDEX_ERROR, ["become", ["…"]]),
+        outcome({"value": [[[1]], 2]}, ["become", ["…"]], ["keep", [1]], ["keep", [[[1]], 2]]),
+        outcome({"value": [[[1]], 2]}, ["keep", [1]], ["keep", [[[1]], 2]]),
+    ),
     "which of several errors is raised": (
         TWO,
         outcome({"group": []}, got=ERROR),

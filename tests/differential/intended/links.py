@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
 from tests.differential.reading import (
+    alone,
     is_chord,
     is_group,
     lone_steps,
@@ -32,7 +33,7 @@ def _with_lost_errbacks(canvas: Canvas) -> list[Canvas]:
         member
         for each in within(canvas)
         if each["is"] == "chain" and len(each["of"]) == 1
-        for member in each["of"]
+        for member in (each["of"][0], alone(each["of"][0]))
         if member["is"] in ("chain", "or")
     ]
     return [each for each in (*lone_steps(canvas), *lone) if "errbacks" in each]

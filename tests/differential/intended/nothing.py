@@ -23,6 +23,7 @@ from tests.differential.reading import (
 from .difference import Difference, fail, keep
 from .shared import (
     CALLBACKS,
+    EMPTY,
     EMPTY_CHAIN,
     counts,
     ends,
@@ -35,7 +36,6 @@ from .shared import (
 )
 
 INDEX_ERROR = re.compile(r"""IndexError(: |\(\\?['"])list index out of range(\\?['"]\))?""")
-EMPTY = "IndexError: list index out of range"
 GROUP_AS_LINK = (
     "TypeError: Cannot add link to group: do that on individual tasks",
     "TypeError: Cannot add link to group: use a chord",

@@ -21,6 +21,7 @@ EMPTY_CHAIN = re.compile(
     r"""(ImproperlyConfigured: |ImproperlyConfigured\(\\?['"])"""
     r"""Cannot replace with an empty chain(\\?['"]\))?"""
 )
+EMPTY = "IndexError: list index out of range"
 NOT_A_SIGNATURE = "AttributeError: 'dict' object has no attribute 'clone'"
 CALLBACKS = ("note", "told")
 SAID = {"fail": "deliberate", "trouble": "deep", "stubborn": "stubborn", "refuse": "deliberate"}

@@ -164,3 +164,10 @@ def test_a_replacement_has_no_stamps_of_the_task(app: Any, t: Any, value: Value)
     replaced = t.become.s(stamps.s())
     replaced.stamp(mark="red")
     assert value(replaced.apply_async()) == {}
+
+
+def test_a_task_may_become_a_chord_without_a_body(t: Any, value: Value) -> None:
+    header = group(t.add.s(1, 1), t.add.s(1, 2))
+    result = (t.become.si(chord(header, chain())) | t.total.s()).apply_async()
+    assert value(result) == 5
+    assert result.parent.get(timeout=1) == [2, 3]

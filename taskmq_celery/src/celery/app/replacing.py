@@ -112,10 +112,13 @@ def _with_one_end(app: Any, sig: Any) -> Any:
 
 
 def _ends_as_group(sig: Any) -> bool:
-    """Whether it is a group, or a chain or a chord with one at its end."""
+    """Whether it is a group, or a chain or a chord with one at its end. A chord whose body is empty
+    gives what its header does."""
     if isinstance(sig, _chain):
         return bool(sig.tasks) and _ends_as_group(sig.tasks[-1])
-    return _ends_as_group(sig.body) if isinstance(sig, _chord) else isinstance(sig, group)
+    if isinstance(sig, _chord):
+        return _is_nothing(sig.body) or _ends_as_group(sig.body)
+    return isinstance(sig, group)
 
 
 def _place(request: Any) -> Place:
