@@ -8,8 +8,7 @@ import queue
 from typing import Any
 
 import pytest
-from kombu.entity import Exchange, Queue
-from kombu.messaging import Consumer
+from tests.shim.own_queue import OwnQueue
 
 from celery import Celery, bootsteps
 from celery.contrib.testing.worker import start_worker
@@ -171,22 +170,11 @@ def test_steps_of_the_program_live_with_its_worker(app: Celery) -> None:
 
 
 def test_a_consumer_step_gets_messages_of_its_own(app: Celery) -> None:
-    got: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    own = Queue("own", Exchange("own"), "own")
-
-    class Own(bootsteps.ConsumerStep):
-        def get_consumers(self, channel: Any) -> Any:
-            return [Consumer(channel, queues=[own], callbacks=[self.handle], accept=["json"])]
-
-        def handle(self, body: Any, message: Any) -> None:
-            message.ack()
-            got.put(body)
-
-    app.steps["consumer"].add(Own)
+    own = OwnQueue()
+    app.steps["consumer"].add(own.step)
     with start_worker(app, perform_ping_check=False, concurrency=1):
-        with app.producer_or_acquire() as producer:
-            producer.publish({"a": 1}, exchange=own.exchange, routing_key="own", declare=[own])
-        assert got.get(timeout=10) == {"a": 1}
+        own.publish(app, {"a": 1})
+        assert own.got.get(timeout=10) == {"a": 1}
 
 
 def test_a_step_that_cannot_start_ends_the_worker(program: Any) -> None:

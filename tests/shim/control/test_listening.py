@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kombu.entity import Exchange, Queue
 from kombu.exceptions import OperationalError
-from kombu.messaging import Consumer
 from tests import services
 from tests.shim.control.working import NAME, make_app, worker_of
+from tests.shim.own_queue import OwnQueue
 from tests.waiting import PATIENCE
 
-from celery import Celery, bootsteps
+from celery import Celery
 from celery.worker import WorkController, state
 from taskmq_celery.brokers import connection_url
 
@@ -131,30 +129,21 @@ def test_a_broker_that_comes_back(
 def test_a_consumer_step_goes_on_when_the_broker_comes_back(
     start_service: Callable[..., Any],
 ) -> None:
-    got: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    own = Queue("own", Exchange("own"), "own")
-
-    class Own(bootsteps.ConsumerStep):
-        def get_consumers(self, channel: Any) -> Any:
-            return [Consumer(channel, queues=[own], callbacks=[self.handle], accept=["json"])]
-
-        def handle(self, body: Any, message: Any) -> None:
-            message.ack()
-            got.put(body)
+    own = OwnQueue()
 
     def publish(body: Any) -> None:
-        with make_app(redis.url) as sending, sending.producer_or_acquire() as producer:
-            producer.publish(body, exchange=own.exchange, routing_key="own", declare=[own])
+        with make_app(redis.url) as sending:
+            own.publish(sending, body)
 
     redis = start_service(services.Redis, {"appendonly": "yes"})
     app = make_app(redis.url)
-    app.steps["consumer"].add(Own)
+    app.steps["consumer"].add(own.step)
     with worker_of(app):
         publish(["before"])
-        assert got.get(timeout=PATIENCE) == ["before"]
+        assert own.got.get(timeout=PATIENCE) == ["before"]
         redis.restart()
         publish(["after"])
-        assert got.get(timeout=PATIENCE) == ["after"]
+        assert own.got.get(timeout=PATIENCE) == ["after"]
     app.close()
 
 
