@@ -25,3 +25,8 @@ def keep(tag: int) -> Canvas:
 
 def fail(tag: int) -> Canvas:
     return {"is": "task", "of": "fail", "tag": tag}
+
+
+def become(canvas: Canvas) -> Canvas:
+    """A task that is replaced by a canvas."""
+    return {"is": "task", "of": "become", "tag": canvas}

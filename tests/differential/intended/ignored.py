@@ -14,7 +14,7 @@ from tests.differential.reading import (
     within,
 )
 
-from .difference import Difference, keep
+from .difference import Difference, become, keep
 from .shared import (
     ends,
     is_pending,
@@ -139,7 +139,7 @@ replaced = Leeway(node=_replaced, got=_succeeded)
 DIFFERENCES = [
     Difference(
         "replaced by a task whose result is ignored",
-        {"is": "task", "of": "become", "tag": {**keep(1), "ignored": True}},
+        become({**keep(1), "ignored": True}),
         _replaced_by_ignored,
         replaced,
     ),
@@ -147,7 +147,7 @@ DIFFERENCES = [
         "an ignored task replaced by one that is not",
         {
             "is": "chain",
-            "of": [{"is": "task", "of": "become", "tag": keep(1), "ignored": True}, keep(2)],
+            "of": [{**become(keep(1)), "ignored": True}, keep(2)],
         },
         _ignored_and_replaced,
         dropped,

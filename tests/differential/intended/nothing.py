@@ -20,7 +20,7 @@ from tests.differential.reading import (
     within,
 )
 
-from .difference import Difference, fail, keep
+from .difference import Difference, become, fail, keep
 from .shared import (
     CALLBACKS,
     EMPTY,
@@ -215,21 +215,13 @@ DIFFERENCES = [
     ),
     Difference(
         "replaced by chains of nothing",
-        {
-            "is": "task",
-            "of": "become",
-            "tag": {"is": "chain", "of": [{"is": "chain", "of": []}]},
-        },
+        become({"is": "chain", "of": [{"is": "chain", "of": []}]}),
         _becomes_chains_of_nothing,
         of_nothing,
     ),
     Difference(
         "replaced by an empty group with links",
-        {
-            "is": "task",
-            "of": "become",
-            "tag": {"is": "group", "of": [], "links": [keep(1)]},
-        },
+        become({"is": "group", "of": [], "links": [keep(1)]}),
         _becomes_a_linked_nothing,
         became_nothing,
     ),
@@ -314,7 +306,7 @@ DIFFERENCES = [
                 "of": [
                     {
                         "is": "chord",
-                        "of": [{"is": "task", "of": "become", "tag": keep(3), "args": ["p"]}],
+                        "of": [{**become(keep(3)), "args": ["p"]}],
                         "body": {**fail(4), "args": [[1]]},
                     },
                     {

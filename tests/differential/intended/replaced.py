@@ -17,7 +17,7 @@ from tests.differential.reading import (
     within,
 )
 
-from .difference import Difference, keep
+from .difference import Difference, become, keep
 from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, never_ends, without
 
 
@@ -159,17 +159,15 @@ DIFFERENCES = [
         {
             "is": "chord",
             "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
+                become(
+                    {
                         "is": "or",
                         "of": [
                             {"is": "group", "of": [keep(1)]},
                             {"is": "group", "of": [keep(2)]},
                         ],
-                    },
-                },
+                    }
+                ),
                 keep(3),
             ],
             "body": keep(4),
@@ -182,15 +180,13 @@ DIFFERENCES = [
         {
             "is": "chain",
             "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
+                become(
+                    {
                         "is": "chord",
                         "of": [keep(1)],
                         "body": {"is": "group", "of": [keep(2), keep(3)]},
-                    },
-                },
+                    }
+                ),
                 keep(4),
             ],
         },
@@ -202,10 +198,8 @@ DIFFERENCES = [
         {
             "is": "chord",
             "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
+                become(
+                    {
                         "is": "chain",
                         "of": [
                             keep(1),
@@ -215,8 +209,8 @@ DIFFERENCES = [
                                 "body": {"is": "group", "of": [keep(3), keep(4)]},
                             },
                         ],
-                    },
-                },
+                    }
+                ),
                 keep(5),
             ],
             "body": keep(6),
@@ -229,15 +223,13 @@ DIFFERENCES = [
         {
             "is": "chain",
             "of": [
-                {
-                    "is": "task",
-                    "of": "become",
-                    "tag": {
+                become(
+                    {
                         "is": "chord",
                         "of": [keep(1), keep(2)],
                         "body": {"is": "chain", "of": []},
-                    },
-                },
+                    }
+                ),
                 keep(3),
             ],
         },
@@ -247,13 +239,13 @@ DIFFERENCES = [
     Difference(
         "links of a task replaced by a chord that ends as a group",
         {
-            "is": "task",
-            "of": "become",
-            "tag": {
-                "is": "chord",
-                "of": [keep(1)],
-                "body": {"is": "group", "of": [keep(2), keep(3)]},
-            },
+            **become(
+                {
+                    "is": "chord",
+                    "of": [keep(1)],
+                    "body": {"is": "group", "of": [keep(2), keep(3)]},
+                }
+            ),
             "links": [keep(4)],
         },
         _becomes_a_linked_body,
