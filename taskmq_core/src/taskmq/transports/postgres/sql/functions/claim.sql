@@ -143,8 +143,8 @@ END $$;
 -- with turns are served. Also the lanes that have to be seen to, and how many are held.
 CREATE OR REPLACE FUNCTION taskmq.claim_alone(
     p_queue text, p_level integer, p_count integer, p_now double precision,
-    p_lease_until double precision, p_worker text, p_handout bigint, p_stopped text[], INOUT lanes taskmq.lane[],
-    INOUT held integer, OUT seqs bigint[]
+    p_lease_until double precision, p_worker text, p_handout bigint,
+    p_stopped text[], INOUT lanes taskmq.lane[], INOUT held integer, OUT seqs bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     r record;

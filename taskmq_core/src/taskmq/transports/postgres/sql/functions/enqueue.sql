@@ -120,8 +120,8 @@ BEGIN
     )
     SELECT
         p_id, CASE WHEN v_later THEN 3 ELSE 2 END, 'QUEUED', p_queue, p_priority,
-        CASE WHEN v_later THEN p_eta ELSE v_now END, p_expires_at, p_result_ttl, p_keep_result, p_on_receipt, p_max_deliveries, p_task, v_now,
-        p_workflow, p_envelope
+        CASE WHEN v_later THEN p_eta ELSE v_now END, p_expires_at, p_result_ttl, p_keep_result,
+        p_on_receipt, p_max_deliveries, p_task, v_now, p_workflow, p_envelope
     WHERE NOT EXISTS (
         SELECT 1 FROM taskmq.lines WHERE queue = p_queue AND priority = p_priority)
     ON CONFLICT (id) DO NOTHING
