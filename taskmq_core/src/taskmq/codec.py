@@ -23,6 +23,7 @@ from .references import OFFLOADED
 
 __all__ = [
     "BUILT_IN",
+    "FINITE",
     "JSON",
     "NO_PAYLOAD_STORE",
     "SKIPPED",
