@@ -194,11 +194,10 @@ class _Slot:
         self._frozen = False
 
     def _checked_connection(self, now: float) -> sqlite3.Connection:
+        self.checked_at = now
         if self._connection is None:
             self._connect()
-            self.checked_at = now
         else:
-            self.checked_at = now
             self._check_file()
         assert self._connection is not None  # noqa: S101  # for mypy; _connect has set it
         return self._connection

@@ -24,6 +24,7 @@ from .rows import (
     MOST_IN_ROW,
     READY,
     WAITING,
+    in_row,
     insert_alike,
     insert_many,
     json_of,
@@ -87,7 +88,7 @@ def _insert(
         apart = [
             (seq, sealed.data)
             for seq, sealed in zip(places, batch, strict=True)
-            if seq is not None and len(sealed.data) > MOST_IN_ROW
+            if seq is not None and in_row(sealed.data) is None
         ]
         insert_many(connection, SQL["insert_envelopes"], apart)
     return places
