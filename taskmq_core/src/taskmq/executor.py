@@ -14,26 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from .call import Call, Extension, Replacement
-from .codec import Payload
 from .context import CoroutineContext, TaskContext, active_context
 from .dedup import Dedup, skipped
-from .demands import refuse_growth, refuse_jobs
-from .envelope import Envelope, Sealed, load
+from .envelope import Envelope, load
 from .errors import (
-    ControlSignal,
     DecodeError,
-    EncodeError,
     Interrupted,
     JobCancelled,
     MalformedEnvelope,
     PayloadLost,
     PayloadUnavailable,
-    RejectJob,
-    ReleaseJob,
-    RetryJob,
     StoreFull,
-    TaskmqError,
     TransportError,
     TransportUnavailable,
     UnknownTask,
@@ -50,10 +41,9 @@ from .events import (
     JobStarted,
     JobSucceeded,
 )
-from .failures import describe, forget_frames
+from .failures import describe
 from .inputs import inject
 from .references import OFFLOADED
-from .retry import DEFAULT_RETRY, Retry, policy_of_job
 from .states import JobState
 from .transport import (
     Ack,
@@ -67,6 +57,7 @@ from .transport import (
     Revoke,
     Settlement,
 )
+from .verdicts import PUT_OFF, Verdicts, call_hook, state_after
 
 if TYPE_CHECKING:
     from .app import App
@@ -78,11 +69,6 @@ T = TypeVar("T")
 C = TypeVar("C", bound=TaskContext)
 
 logger = logging.getLogger("taskmq.executor")
-
-NULL = Payload("json", b"null")
-
-PUT_OFF = 5.0
-"""Seconds until a job is offered again that could not be started for want of a server."""
 
 UNRUNNABLE: dict[str, Exception] = {
     "unsupported_version": UnsupportedVersion("no worker here reads envelopes of its version"),
@@ -152,6 +138,7 @@ class Executor:
         self._clock = app.clock
         self._find = app.tasks.find
         self._codecs = app.codecs
+        self._verdicts = Verdicts(app)
         self._arguments_of = app.arguments_of
         self._emitter = app.emitter
         self._offload = app.offload
@@ -226,10 +213,10 @@ class Executor:
         context = TaskContext(self._app, delivery, envelope, worker=self._worker, clock=self._clock)
         state: JobState | None = None
         if isinstance(cause, WorkerLost):
-            settlement, state = self._on_loss(cause, delivery, envelope, task, context)
+            settlement, state = self._verdicts.on_loss(cause, delivery, envelope, task, context)
         else:
-            settlement = self._on_raise(cause, delivery, envelope, task, context)
-        _call_hook(task, "after_return", context, state or _state_after(settlement))
+            settlement = self._verdicts.on_raise(cause, delivery, envelope, task, context)
+        call_hook(task, "after_return", context, state or state_after(settlement))
         if self._emitter.active:
             self._report(settlement, delivery, envelope, runtime, reason="revoked")
             if state is not None:  # lost: no verdict on the task
@@ -272,7 +259,7 @@ class Executor:
                     result = task.body(*args, **kwargs)
             if task.is_async:
                 result = _complete(result)
-            settlement = self._on_result(result, delivery, envelope, task, context)
+            settlement = self._verdicts.on_result(result, delivery, envelope, task, context)
             if self._offload is not None:
                 settlement = self._sent(settlement, envelope)
         except KeyboardInterrupt:
@@ -282,7 +269,7 @@ class Executor:
                 if envelope.dedup is not None:
                     self._dedup.give_up(delivery, envelope)
                 return self._park(delivery, "arguments_do_not_fit", envelope)
-            settlement = self._on_raise(error, delivery, envelope, task, context)
+            settlement = self._verdicts.on_raise(error, delivery, envelope, task, context)
         finally:
             runtime = self._clock.monotonic() - started
             active_context.reset(token)
@@ -341,7 +328,7 @@ class Executor:
                 result = await task.body(*attempt.args, **attempt.kwargs)
             finally:
                 leash.let_go()
-            settlement = self._on_result(result, delivery, envelope, task, context)
+            settlement = self._verdicts.on_result(result, delivery, envelope, task, context)
             if self._offload is not None:
                 settlement = await asyncio.to_thread(self._sent, settlement, envelope)
         except KeyboardInterrupt:
@@ -351,7 +338,9 @@ class Executor:
                 if envelope.dedup is not None:
                     await asyncio.to_thread(self._dedup.give_up, delivery, envelope)
                 return self._park(delivery, "arguments_do_not_fit", envelope)
-            settlement = self._on_raise(leash.explain(error), delivery, envelope, task, context)
+            settlement = self._verdicts.on_raise(
+                leash.explain(error), delivery, envelope, task, context
+            )
         finally:
             runtime = self._clock.monotonic() - started
             self.running.pop(delivery.job_id, None)
@@ -375,61 +364,10 @@ class Executor:
     ) -> None:
         """The last hook, and the events."""
         if task.hooks:
-            _call_hook(task, "after_return", context, _state_after(settlement))
+            call_hook(task, "after_return", context, state_after(settlement))
         if self._emitter.active:
             reason = "lease_lost" if context.lease_lost else "revoked"
             self._report(settlement, delivery, envelope, runtime, reason=reason)
-
-    def _on_result(
-        self,
-        result: Any,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> Settlement:
-        try:
-            if type(result) is Replacement:
-                jobs = self._seal(result.calls)
-                return Delegate(delivery, jobs, result.to)
-            spawn: Sequence[Sealed] = ()
-            if type(result) is Extension:
-                spawn, result = self._seal(result.calls), result.result
-            payload = None
-            if envelope.store_result or envelope.feeds:
-                payload = self._payload(envelope, result)
-        except PayloadUnavailable as error:  # what it adds cannot be stored now, but later
-            logger.warning("job %s is put off: %s", delivery.job_id, error)
-            return Defer(delivery, PUT_OFF)
-        except EncodeError as error:  # running again would not help
-            _call_hook(task, "on_failure", context, error)
-            return DeadLetter(delivery, "unencodable_result", describe(error))
-        if task.hooks:
-            _call_hook(task, "on_success", context, result)
-        return Ack(delivery, payload, spawn)
-
-    def _seal(self, calls: Sequence[Call[Any]]) -> list[Sealed]:
-        """What a task adds to its workflow. Raises `EncodeError` for what cannot be stored, and
-        `PayloadUnavailable`. A full queue refuses none of it: the room that a worker would wait
-        for is made by workers."""
-        now, app = self._clock.now(), self._app
-        try:
-            has = app.capabilities
-            if has is not None:
-                refuse_growth(app.store_name, has)
-            sealed = [app.seal(call, now) for call in calls]
-            if has is not None:
-                refuse_jobs(sealed, app.store_name, has)
-            return [Sealed(each.envelope, each.data) for each in sealed]
-        except PayloadUnavailable:
-            raise
-        except TaskmqError as error:
-            raise EncodeError(str(error)) from error
-
-    def _payload(self, envelope: Envelope, result: Any) -> Payload:
-        if result is None:
-            return NULL
-        return self._codecs.encode(result, envelope.codec)
 
     def _sent(self, settlement: Settlement, envelope: Envelope) -> Settlement:
         """With a large result put into the payload store, if there is one."""
@@ -438,95 +376,6 @@ class Executor:
         job_id = settlement.delivery.job_id
         stored = self._offload.send_result(job_id, settlement.result, envelope.workflow)
         return msgspec.structs.replace(settlement, result=stored)
-
-    def _on_raise(
-        self,
-        error: BaseException,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> Settlement:
-        try:
-            if isinstance(error, ControlSignal):
-                return self._on_signal(error, delivery, envelope, task, context)
-            return self._on_error(error, delivery, envelope, task, context)
-        finally:
-            forget_frames(error)
-
-    def _on_signal(
-        self,
-        signal: ControlSignal,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> Settlement:
-        if isinstance(signal, RetryJob):
-            return self._on_retry(signal, delivery, envelope, task, context)
-        if isinstance(signal, JobCancelled):
-            return Revoke(delivery)
-        if isinstance(signal, ReleaseJob):
-            return Defer(delivery, signal.delay)
-        reason = signal.reason if isinstance(signal, RejectJob) and signal.reason else "rejected"
-        cause = getattr(signal, "error", None) or signal
-        _call_hook(task, "on_failure", context, cause)
-        return DeadLetter(delivery, reason, describe(cause))
-
-    def _on_retry(
-        self,
-        signal: RetryJob,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> Settlement:
-        policy = _retry_of(task, envelope) or DEFAULT_RETRY
-        delay = policy.delay_after(delivery.attempt, None)
-        if signal.unlimited:
-            delay = signal.delay or 0.0
-        elif delay is not None and signal.delay is not None:
-            delay = signal.delay
-        cause = signal.error or signal
-        if delay is None or (envelope.ack == "on_completion" and not signal.unlimited):
-            _call_hook(task, "on_failure", context, cause)
-            return DeadLetter(delivery, "max_attempts", describe(cause))
-        _call_hook(task, "on_retry", context, signal.error)
-        return RetryLater(delivery, delay, describe(cause), signal.envelope)
-
-    def _on_error(
-        self,
-        error: BaseException,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> Settlement:
-        policy = _retry_of(task, envelope)
-        failure = describe(error)
-        delay = policy.delay_after(delivery.attempt, error) if policy else None
-        if delay is None or envelope.ack == "on_completion":
-            _call_hook(task, "on_failure", context, error)
-            reason = "max_attempts" if policy and policy.covers(error) else "error"
-            return DeadLetter(delivery, reason, failure)
-        _call_hook(task, "on_retry", context, error)
-        return RetryLater(delivery, delay, failure)
-
-    def _on_loss(
-        self,
-        error: WorkerLost,
-        delivery: Delivery,
-        envelope: Envelope,
-        task: Task[..., Any],
-        context: TaskContext,
-    ) -> tuple[Settlement, JobState]:
-        """The store counts; what it will make of it is foreseen here, for the hook."""
-        _call_hook(task, "on_lost", context, error)
-        settlement = Nack(delivery, detail=str(error))
-        if envelope.ack != "on_receipt" and delivery.reclaims + 1 < envelope.max_deliveries:
-            return settlement, JobState.QUEUED
-        _call_hook(task, "on_failure", context, error)
-        return settlement, JobState.FAILED
 
     def _put_off(self, delivery: Delivery, envelope: Envelope, error: TransportError) -> Outcome:
         """Until what is needed before the task can start answers again; that costs nothing."""
@@ -637,11 +486,6 @@ def park_delay(parked_at: float | None, now: float) -> float:
     return 1.0 if parked_at is None else min(30.0, max(1.0, (now - parked_at) / 10))
 
 
-def _retry_of(task: Task[..., Any], envelope: Envelope) -> Retry | None:
-    """What holds for one job."""
-    return policy_of_job(task.policy.retry, envelope.max_attempts)
-
-
 def _did_not_fit(
     error: BaseException, task: Task[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> bool:
@@ -668,28 +512,3 @@ def _complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
 def _before(task: Task[..., Any], context: TaskContext) -> None:
     if "before_start" in task.hooks:
         task.before_start(context)
-
-
-def _call_hook(task: Task[..., Any], hook: str, context: TaskContext, value: Any) -> None:
-    if hook not in task.hooks:
-        return
-    try:
-        getattr(task, hook)(context, value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # a control signal or SystemExit has no meaning any more at this point
-        logger.exception("%s of task %s failed (job %s)", hook, task.name, context.id)
-
-
-def _state_after(settlement: Settlement) -> JobState:
-    if isinstance(settlement, Ack):
-        return JobState.SUCCEEDED
-    if isinstance(settlement, Delegate):
-        return JobState.WAITING
-    if isinstance(settlement, RetryLater):
-        return JobState.RETRYING
-    if isinstance(settlement, DeadLetter):
-        return JobState.FAILED
-    if isinstance(settlement, Revoke):
-        return JobState.REVOKED
-    return JobState.QUEUED
