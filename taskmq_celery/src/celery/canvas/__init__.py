@@ -12,8 +12,9 @@ of the engine, stored in one step.
 from __future__ import annotations
 
 from .chains import _chain, _fold_chain, _merge_chain_step, chain
+from .chords import _chord, _maybe_group, chord
 from .counting import _clear_chord_option, _strip_chord_header_links
-from .groups import _chord, _maybe_group, chord, group, maybe_unroll_group
+from .groups import group, maybe_unroll_group
 from .mapped import _basemap, chunks, xmap, xstarmap
 from .signatures import Signature, maybe_signature, signature, task_name_from
 from .stamping import GroupStampingVisitor, StampingVisitor, _merge_dictionaries
