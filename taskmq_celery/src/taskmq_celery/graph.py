@@ -128,8 +128,7 @@ class More:
             made["kwargs"] = {**signature["kwargs"], **self.kwargs}
         for name, added in (("link", self.links), ("link_error", self.errbacks)):
             if added:
-                known = _listed(options.get(name))
-                options[name] = [*known, *(each for each in added if each not in known)]
+                options[name] = _each_once([*_listed(options.get(name)), *added])
         made["options"] = options
         return made
 
@@ -661,6 +660,11 @@ def _as_tuple(end: End) -> Any:
     if isinstance(end, One):
         return [[end.job, None], None]
     return [[end.group, None], [_as_tuple(one) for one in end.ends]]
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    """Without those that are equal to one before. They are dicts: not hashable."""
+    return [each for place, each in enumerate(values) if each not in values[:place]]
 
 
 def _listed(value: Any) -> list[Any]:

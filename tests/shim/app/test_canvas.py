@@ -175,6 +175,12 @@ def test_stamps_that_nobody_names_are_all_stamps(add: Any) -> None:
     assert two.options["stamped_headers"] == ["tenant"]
 
 
+def test_stamping_a_group_from_a_generator_keeps_its_place_in_a_chain(add: Any) -> None:
+    nothing = group(add.s(number) for number in range(0)).stamp(colour="red")
+    made = group(add.s(1), add.s(2)) | nothing
+    assert (made.subtask_type, made.body) == ("chord", nothing)
+
+
 @pytest.mark.parametrize(("count", "shown"), [(0, "add(9)"), (1, "add(0) | add(9)")])
 def test_a_group_from_a_generator_in_a_chain_counts_as_what_it_is(
     add: Any, count: int, shown: str

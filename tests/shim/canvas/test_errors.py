@@ -107,6 +107,15 @@ def test_a_failure_before_a_chord_calls_back_once(t: Any, work: Work) -> None:
         result.get(timeout=1)
 
 
+@pytest.mark.filterwarnings(LEGACY)
+def test_a_callback_that_is_said_twice_is_called_once(t: Any, work: Work) -> None:
+    behind = chord([t.same.s(), t.same.s()], t.total.s())
+    canvas = chain(group(t.same.s(1), t.same.s(2)), t.fail.s(), behind)
+    canvas.on_error(t.tell.s()).apply_async(link_error=t.tell.s())
+    work()
+    assert len(told(t)) == 1
+
+
 def test_a_failure_reaches_chords_around_and_behind(t: Any, work: Work) -> None:
     inner = chord([t.same.s(1), t.fail.s()], t.total.s())
     canvas = chord([inner, t.same.s(2)], t.total.s())

@@ -238,8 +238,6 @@ class group(Signature):  # noqa: N801  # Celery's name
         said = None if visitor is None else visitor.on_group_start(self, **headers) or {}
         headers = self._stamp_headers(said, append_stamps, **headers)
         self.stamp_links(visitor, append_stamps, **headers)
-        if not is_concrete(self.tasks):
-            self.tasks = list(self.tasks)
         for task in self.tasks:
             task.stamp(visitor, append_stamps, **headers)
         if visitor is not None:
