@@ -94,13 +94,16 @@ def test_the_lead_is_given_up_before_jobs_have_ended(ground: Ground) -> None:
 
 def test_a_look_by_hand_and_a_damaged_store(ground: Ground, tmp_path: Path) -> None:
     beat = ground.start()
-    beat.wait_for(LEADS)
+    ground.wait_for_ticks(1)
     assert beat.stop() == 0
+    last = ground.ticks()[-1]
+    wait_for(lambda: time.time() >= last + 0.5, "something that is due")
     once = subprocess.run(
         [*TASKMQ, "beat", "--once"], cwd=ground.folder, capture_output=True, text=True
     )
     assert once.returncode == 0
     assert "is the run of" in once.stderr
+    assert ground.ticks()[-1] > last
     garbage = tmp_path / "garbage.db"
     garbage.write_bytes(b"garbage" * 1000)
     broken = subprocess.run(

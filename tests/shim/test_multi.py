@@ -42,6 +42,11 @@ def test_names_prefixes_and_suffixes(tmp_path: Path) -> None:
     assert [node.name for node in counted] == ["w1@box", "w2@box"]
 
 
+def test_options_of_a_worker_whose_name_has_its_host(tmp_path: Path) -> None:
+    first, second = nodes(tmp_path, "a@box", "b@box", "-c", "1", "-c:a", "5", "-c:b@box", "7")
+    assert (first.options["-c"], second.options["-c"]) == ("5", "7")
+
+
 def test_options_of_a_worker_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="5"):
         nodes(tmp_path, "a", "b", "-c:5", "1")

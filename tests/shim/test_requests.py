@@ -193,6 +193,32 @@ def test_a_lost_worker_s_message_goes_back_where_the_task_says_so(app: Celery) -
     assert app.AsyncResult(request.id).state == states.FAILURE
 
 
+@pytest.mark.parametrize(
+    ("error", "manner"),
+    [
+        (SystemExit(3), "exitcode 3"),
+        (SystemExit(), "exitcode 0"),
+        (SystemExit("no"), "exitcode 1"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+    ],
+)
+def test_a_task_that_leaves_its_process_is_lost_with_it(
+    app: Celery, task: Any, error: BaseException, manner: str
+) -> None:
+    request = request_of(app, Fate(), 4, 2)
+    request.on_failure(failure(error))
+    stored = app.AsyncResult(request.id)
+    assert repr(stored.result) == f"WorkerLostError('Worker exited prematurely: {manner}.')"
+
+
+def test_arguments_that_are_none_are_given_back_as_a_failure(app: Celery, task: Any) -> None:
+    kwargs: Any = "foo"
+    request = Request(TaskMessage("t.divide", args=(), kwargs=kwargs), app=app)
+    with pytest.warns(RuntimeWarning, match="Exception raised outside body: InvalidTaskError"):
+        failed = request.execute()
+    assert isinstance(failed.exception.exc, InvalidTaskError)
+
+
 def test_memory_that_is_over_is_everybodys_concern(app: Celery, task: Any) -> None:
     with pytest.raises(MemoryError):
         request_of(app, Fate(), 4, 2).on_failure(failure(MemoryError()))

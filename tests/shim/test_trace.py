@@ -233,7 +233,7 @@ def test_a_failing_on_failure_is_an_internal_error(app: Celery, told: list[str])
     with pytest.warns(RuntimeWarning, match="Exception raised outside body: RuntimeError"):
         ended = run(broken(app, "on_failure", fails))
     assert (ended.info, ended.runtime) == (None, None)
-    assert repr(ended.retval.exception) == "RuntimeError('hook')"
+    assert repr(ended.retval.exception.exc) == "RuntimeError('hook')"
     assert told[-2:] == ["task_postrun None", "task_internal_error"]
 
 

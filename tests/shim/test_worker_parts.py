@@ -18,6 +18,7 @@ from celery import Celery, bootsteps, signals
 from celery.concurrency import solo
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import ImproperlyConfigured
+from celery.platforms import EX_FAILURE
 from celery.worker import WorkController, state
 from celery.worker.components import Hub
 from celery.worker.consumer import Connection, Consumer
@@ -361,6 +362,19 @@ def test_nobody_is_told_the_passwords_of_other_brokers(app: Celery) -> None:
     told = Connection.info(consumer.blueprint[Connection.name], consumer)["broker"]
     assert told["alternates"] == ["amqp://u:**@h1//", "amqp://u:**@h2//"]
     assert "one@" not in str(told)
+
+
+def test_a_start_that_is_interrupted_ends_the_worker(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = WorkController(app=app, pool="solo")
+
+    def interrupted(parent: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker.blueprint, "start", interrupted)
+    worker.start()
+    assert worker.exitcode == EX_FAILURE
 
 
 def test_a_consumer_that_is_closed_does_not_start(app: Celery) -> None:

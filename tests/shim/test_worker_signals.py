@@ -72,6 +72,43 @@ def test_a_received_request_tells_what_came(program: Any) -> None:
     assert fields["worker_shutting_down"] == {"sig": "'SIGTERM'", "how": "'Warm'", "exitcode": "0"}
 
 
+def test_what_holds_a_canvas_together_is_no_task_of_the_programs(program: Any) -> None:
+    program.add_to_tasks(
+        TELLING
+        + """
+@app.task
+def total(numbers):
+    return sum(numbers)
+
+@app.task
+def fail():
+    raise ValueError("deliberate")
+
+@app.task
+def note(task_id):
+    return "noted"
+"""
+    )
+    worker = program.ready_worker("-P", "solo")
+    ran = program.ask("""
+        import json
+        from celery import chord, group
+        from proj import add, fail, note, total
+        wide = group(add.s(n, n) for n in range(32))  # its list is gathered by a job of its own
+        assert (wide | group(total.s(), total.s())).apply_async().get(timeout=60) == [992, 992]
+        chord([fail.s()], total.s().on_error(note.s())).apply_async()
+        print(json.dumps(True))
+    """)
+    assert ran
+    worker.wait_for("'noted'")
+    worker.stop()
+    heard = [(name, fields) for name, _, fields in told(program)]
+    assert "task_unknown" not in dict(heard)
+    requests = [fields["request"] for name, fields in heard if name == "task_received"]
+    assert len(requests) == 32 + 2 + 2
+    assert all(each.startswith("<Request: proj.") for each in requests)
+
+
 def test_there_is_no_process_of_a_pool_with_threads(program: Any) -> None:
     program.add_to_tasks(TELLING)
     assert program.ready_worker("-P", "threads").stop() == 0

@@ -21,6 +21,7 @@ from kombu.serialization import registry
 
 import taskmq
 from taskmq import JobState, current_task, errors
+from taskmq.builtin import COLLECT, MAP
 from taskmq.codec import Payload
 
 from .codec import JsonCodec, Kept, KombuCodec
@@ -33,6 +34,7 @@ from .received import Received
 
 __all__ = [
     "ERRBACKS_TASK",
+    "OWN_TASKS",
     "CeleryEngine",
     "CeleryJob",
     "close_engine",
@@ -134,6 +136,8 @@ def lost_error(told: object, ctx: taskmq.TaskContext) -> Exception:
 
 
 ERRBACKS_TASK = "taskmq_celery.errbacks"
+OWN_TASKS = frozenset({ERRBACKS_TASK, MEMBER_TASK, COLLECT, MAP})
+"""What canvases are held together by: no tasks of the program's, so nobody is told of them."""
 
 
 class ErrbacksJob(taskmq.Task[..., None]):
@@ -144,8 +148,14 @@ class ErrbacksJob(taskmq.Task[..., None]):
         super().__init__()
         self._celery_app = app
 
-    def run(self, request: dict[str, Any], before: list[str], joins: int) -> None:
-        call_unreached(self._celery_app, current_task(), request, before, joins)
+    def run(
+        self,
+        request: dict[str, Any],
+        before: list[str],
+        joins: int,
+        told: dict[str, list[int]] | None = None,
+    ) -> None:
+        call_unreached(self._celery_app, current_task(), request, before, joins, told or {})
 
 
 class MemberJob(taskmq.Task[..., Any]):

@@ -166,6 +166,8 @@ class Node(NamedTuple):
     after: tuple[Dependency, ...] = ()
     kind: str = "task"
     before: tuple[str, ...] = ()
+    told: Mapping[str, list[int]] = {}
+    """Of an errbacks job: which of them chords in the group have, by the jobs of their bodies."""
 
 
 Build = Callable[[Signature, Place], Message]
@@ -287,10 +289,23 @@ class Graph:
             self._adopt(source, end)
         if message.errbacks and source.joins:
             beside = tuple(Dependency(job) for job in dict.fromkeys((*awaited, *source.before)))
-            self.nodes.append(Node(uuid(), message, beside, "errbacks", source.before))
+            told = self._told_already(message, awaited)
+            self.nodes.append(Node(uuid(), message, beside, "errbacks", source.before, told))
         for link in _listed(signature["options"].get("link")):
             self.grow(link, Source(end))
         return end
+
+    def _told_already(self, message: Message, awaited: Iterable[str]) -> dict[str, list[int]]:
+        """Which error callbacks of a task behind a group are those of bodies in the group, too."""
+        told: dict[str, list[int]] = {}
+        for job in awaited:
+            body = self._messages.get(job)
+            if body is None or body.id != job or JOINS not in body.headers or not body.errbacks:
+                continue
+            same = [n for n, each in enumerate(message.errbacks) if each in body.errbacks]
+            if same:
+                told[job] = same
+        return told
 
     def _chain(
         self, signature: Signature, source: Source | None, place: Place, more: More, adopt: bool
@@ -509,7 +524,10 @@ class Graph:
         job = job_named(app, engine, ERRBACKS_TASK)
         return taskmq.Call(
             job,
-            (message.as_request(), list(node.before), message.headers[JOINS]),
+            (
+                *(message.as_request(), list(node.before), message.headers[JOINS]),
+                *([dict(node.told)] if node.told else ()),
+            ),
             {},
             replace(options, store_result=False, result_ttl=0.0),
             node.after,

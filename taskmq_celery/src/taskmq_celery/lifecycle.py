@@ -18,16 +18,18 @@ Celery promises around the body, and says what came of it in the engine's terms:
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from billiard.einfo import ExceptionWithTraceback
 from kombu.exceptions import EncodeError
 
 from taskmq import TaskContext, errors
 from taskmq.call import Call, Extension, Options, Replacement
 from taskmq.errors import RejectJob, RetryJob
 from taskmq.ids import new_id
+from taskmq.states import JobState
 
 from .codec import Kept, codec_name
 from .message import NOBODY, Growth, Member, request_dict, requeued_envelope, retry_envelope
@@ -140,18 +142,32 @@ def run_member(app: Any, ctx: TaskContext, signature: str, place: dict[str, Any]
 
 
 def call_unreached(
-    app: Any, ctx: TaskContext, request: dict[str, Any], before: list[str], joins: int
+    app: Any,
+    ctx: TaskContext,
+    request: dict[str, Any],
+    before: list[str],
+    joins: int,
+    told: Mapping[str, Sequence[int]],
 ) -> None:
     """Call the error callbacks of a task that could not run: a group before it has failed.
 
     Nothing happens if the group never was, because something before it (``before``) failed: that
-    has called them. Nor if nothing has failed: a task was ignored.
+    has called them. Nor if nothing has failed: a task was ignored. Of chords in the group, ``told``
+    says by the job of the body which callbacks it has as well: if those did not run either, that is
+    all that has happened, and they are called there.
     """
     losses = ctx.delivery.losses or {}
     if any(job in losses for job in before):
         return
     error = import_module(RESULTS).error_behind(app, list(losses), joins)
     if error is not None:
+        called = [
+            set(told.get(job, ())) if loss.state == JobState.SKIPPED else set[int]()
+            for job, loss in losses.items()
+        ]
+        if done := set.intersection(*called) if called else None:
+            left = [each for n, each in enumerate(request["errbacks"]) if n not in done]
+            request = {**request, "errbacks": left}
         import_module(CALLBACKS).call_errbacks_of(app, request, error)
 
 
@@ -193,6 +209,8 @@ def _tracer(celery_task: Any, worker: str) -> Any:
 
 def _exception_in(einfo: Any) -> BaseException:
     error = getattr(einfo, "exception", einfo)
+    if isinstance(error, ExceptionWithTraceback):
+        error = error.exc
     return error if isinstance(error, BaseException) else RuntimeError(str(error))
 
 

@@ -17,7 +17,7 @@ from taskmq.records import Dropped
 from taskmq.transport import Ack, DeadLetter, Delegate, Delivery, Nack, RetryLater, Settlement
 from taskmq.worker import Worker, WorkerHook, WorkerReport
 
-from .engine import close_engine, engine_for
+from .engine import OWN_TASKS, close_engine, engine_for
 from .inspection import Inspection
 from .message import limits
 from .received import Received
@@ -257,7 +257,9 @@ class _Hook(WorkerHook):
 
     def on_settled(self, worker: Worker, settlements: Sequence[Settlement]) -> None:
         ran = [one for one in settlements if isinstance(one, RUN)]
-        names = [limits_of(one.delivery.envelope)[0] for one in ran]
+        names = [
+            name for one in ran if (name := limits_of(one.delivery.envelope)[0]) not in OWN_TASKS
+        ]
         self._observer.on_ended(
             names, [one.delivery.job_id for one in settlements if type(one) is Ack]
         )
@@ -281,7 +283,10 @@ class _Hook(WorkerHook):
     def _received(self, worker: str) -> Callable[[Delivery], Received | None]:
         def unpack(delivery: Delivery) -> Received | None:
             try:
-                return Received(self._engine, delivery, load(delivery.envelope), worker)
+                envelope = load(delivery.envelope)
+                if envelope.task in OWN_TASKS:
+                    return None
+                return Received(self._engine, delivery, envelope, worker)
             except MessageError as error:  # the engine deals with it; there is nothing to tell
                 logger.warning("Cannot read job %s: %s", delivery.job_id, error)
                 return None

@@ -569,6 +569,15 @@ def test_a_result_survives_pickling(app: Any) -> None:
     assert (result.id, result.parent.id) == ("t", "p")
 
 
+def test_a_group_is_stored_as_ids_with_pickle_too(make_app: MakeApp) -> None:
+    app = make_app(backend=KeptInMemory, result_serializer="pickle", accept_content=["pickle"])
+    backend, saved = app.backend, app.GroupResult("g", [app.AsyncResult("a")])
+    backend.save_group("g", saved)
+    stored = backend.decode(backend.get(backend.get_key_for_group("g")))
+    assert stored == {"result": saved.as_tuple()}
+    assert backend.restore_group("g", cache=False) == saved
+
+
 def test_groups_of_an_engines_own_store_are_saved(make_app: MakeApp) -> None:
     app = make_app()
     app.backend.save_group("g", app.AsyncResult("a"))

@@ -100,6 +100,26 @@ def test_how_signatures_look(add: Any, make: Any, text: str) -> None:
     assert repr(make(add.s)) == text
 
 
+def test_a_copy_has_links_of_its_own_and_the_same_arguments(add: Any) -> None:
+    numbers = (number for number in range(3))  # cannot be copied
+    made = add.s(1, 2)
+    made.link(add.s(numbers, y=numbers))
+    for copied in (made.clone(), copy.deepcopy(made)):
+        (link,) = copied.options["link"]
+        assert link.args[0] is link.kwargs["y"] is numbers
+        link.set(queue="q").kwargs["z"] = 1
+    assert made.options["link"][0].options == {}
+    assert made.options["link"][0].kwargs == {"y": numbers}
+
+
+def test_a_signature_that_is_linked_to_itself_can_be_copied(add: Any) -> None:
+    made = add.s(1)
+    made.link(made)
+    copied = copy.deepcopy(made)
+    assert copied is not made
+    assert copied.options["link"][0] is copied
+
+
 def test_a_chain_is_a_signature_of_signatures(add: Any) -> None:
     made = chain(add.s(1, 1), add.s(2))
     assert dict(made) == {

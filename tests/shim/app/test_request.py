@@ -161,6 +161,27 @@ def test_requests_can_be_pushed_by_hand(app: Any, show: Any) -> None:
     assert show.request.id is None
 
 
+def test_what_is_not_pushed_is_as_before(show: Any) -> None:
+    show.push_request(id="outer", retries=2)
+    show.push_request(id="inner")
+    assert (show.request.id, show.request.retries) == ("inner", 2)
+    show.pop_request()
+    assert show.request.id == "outer"
+    show.pop_request()
+
+
+def test_a_task_that_calls_itself_goes_on_with_its_run(app: Any) -> None:
+    @app.task(bind=True)
+    def deeper(self: Any, left: int) -> Any:
+        if left:
+            return deeper(left - 1)
+        request = self.request
+        return request.id, request.headers, request.loglevel, request.args
+
+    done = deeper.apply((2,), headers={"mine": 1}, loglevel=5)
+    assert done.result == (done.id, {"mine": 1}, 5, (0,))
+
+
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, "half \ud83d of a pair", "NaN", r"\ud83d", 1e308]
 )

@@ -95,6 +95,32 @@ def test_callbacks_of_a_chord_are_for_chords_in_its_header(t: Any, work: Work, s
     assert sorted(called) == sorted([*of_the_chord, result.id])
 
 
+@pytest.mark.filterwarnings(LEGACY)
+def test_what_a_chord_in_a_header_has_called_is_not_called_again(t: Any, work: Work) -> None:
+    inner = chord([t.same.s(1), t.fail.s()], t.total.s())
+    body = t.total.s().on_error(t.note.si("body"))
+    canvas = chord(group(t.same.s(2), inner), body)
+    canvas.on_error(t.tell.s())
+    result = canvas.apply_async()
+    work()
+    ((task_id, error),) = told(t)
+    assert task_id == result.parent.results[1].id
+    assert error.startswith('ChordError("Dependency ')
+    assert ("note", "body") in t.ran
+    assert result.state == "FAILURE"
+
+
+@pytest.mark.filterwarnings(LEGACY)
+def test_a_chord_with_several_losses_calls_back_for_itself(t: Any, work: Work) -> None:
+    inner = chord([t.fail.s()], t.total.s())
+    canvas = chord([inner, t.fail.s()], t.total.s())
+    canvas.on_error(t.tell.s())
+    result = canvas.apply_async()
+    work()
+    called = sorted(task_id for task_id, _ in told(t))
+    assert called == sorted([result.parent.results[0].id, result.id])
+
+
 def test_a_failure_before_a_chord_calls_back_once(t: Any, work: Work) -> None:
     canvas = chain(t.fail.s(), group(t.same.s(), t.same.s()), t.total.s(), t.same.s())
     result = canvas.on_error(t.tell.s()).apply_async()

@@ -124,6 +124,12 @@ def test_results_one_by_one(app: Any, t: Any, work: Work) -> None:
     assert not results.ready()
 
 
+def test_results_that_are_there_are_joined_at_once(t: Any) -> None:
+    done = group(t.same.s(1), chain(group(t.same.s(2), t.same.s(3)))).apply()
+    done.on_ready()
+    assert done.join_native(timeout=1) == [1, [2, 3]]
+
+
 def test_waiting_for_results_within_a_task_is_refused(app: Any, t: Any, value: Value) -> None:
     @app.task(name="waits")  # type: ignore[untyped-decorator]
     def waits() -> None:

@@ -14,7 +14,7 @@ from kombu.exceptions import OperationalError
 from tests import services
 from tests.shim.control.working import NAME, make_app, worker_of
 from tests.shim.own_queue import OwnQueue
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_for
 
 from celery import Celery
 from celery.worker import WorkController, state
@@ -24,8 +24,13 @@ pytestmark = pytest.mark.integration
 PONG = {NAME: {"ok": "pong"}}
 
 
+def asked(app: Any, question: str) -> Any:
+    """What the worker answers, asked until it does: on a busy machine it may not listen yet."""
+    return wait_for(lambda: getattr(app.control.inspect([NAME], timeout=2.0), question)())
+
+
 def ping(app: Any) -> Any:
-    return app.control.inspect([NAME], timeout=PATIENCE).ping()
+    return asked(app, "ping")
 
 
 def test_processes_grow_and_the_worker_stops_when_told(program: Any, redis_url: str) -> None:
@@ -33,13 +38,13 @@ def test_processes_grow_and_the_worker_stops_when_told(program: Any, redis_url: 
     worker = program.ready_worker("-P", "prefork", "-c", "1", "-n", NAME)
     app = Celery(broker=redis_url)
     options = {"destination": [NAME], "reply": True, "timeout": PATIENCE}
-    stats = app.control.inspect([NAME], timeout=PATIENCE).stats()[NAME]
+    stats = asked(app, "stats")[NAME]
     assert stats["pid"] == worker.process.pid
     assert len(stats["pool"]["processes"]) == 1
     assert worker.process.pid not in stats["pool"]["processes"]
     assert app.control.pool_grow(2, **options) == [{NAME: {"ok": "pool will grow"}}]
     assert app.control.pool_shrink(1, **options) == [{NAME: {"ok": "pool will shrink"}}]
-    stats = app.control.inspect([NAME], timeout=PATIENCE).stats()[NAME]
+    stats = asked(app, "stats")[NAME]
     assert stats["pool"]["max-concurrency"] == 2
     (refused,) = app.control.pool_shrink(2, **options)
     assert "at least 1 slot" in refused[NAME]["error"]

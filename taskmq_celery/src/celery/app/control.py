@@ -231,6 +231,8 @@ class Control:
 
     def __init__(self, app: Celery | None = None) -> None:
         self.app: Any = app
+        if app is not None:
+            _check_queues(app.conf)
 
     @cached_property
     def mailbox(self) -> Any:

@@ -619,7 +619,7 @@ def report_internal_error(task: Any, exc: BaseException) -> Any:
             RuntimeWarning(f"Exception raised outside body: {exc!r}:\n{einfo.traceback}"),
             stacklevel=2,
         )
-        return _unwrapped(einfo)
+        return einfo
     finally:
         del trace
 

@@ -288,9 +288,9 @@ class MultiParser:
         own = self._options_by_name(p.namespaces, names, counted)
         for name in names:
             full = prefix + name if "@" in name else f"{prefix}{name}@{suffix}"
-            yield self.Node(
-                full, self.cmd, self.append, {**options, **own.get(name, {})}, p.passthrough
-            )
+            # With its host or without.
+            special = {**own.get(name.partition("@")[0], {}), **own.get(name, {})}
+            yield self.Node(full, self.cmd, self.append, {**options, **special}, p.passthrough)
 
     def _options_by_name(
         self, namespaces: Mapping[str, Mapping[str, Any]], names: list[str], counted: bool

@@ -137,7 +137,7 @@ class KeyValueRecords(Records):
     def _save_group(self, group_id: str, result: Any) -> Any:
         self._set_with_state(
             self.get_key_for_group(group_id),
-            self.encode({"result": self.prepare_value(result)}),
+            self.encode({"result": result.as_tuple()}),
             states.SUCCESS,
         )
         return result

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
-from celery.result import AsyncResult, ResultSet
+from celery.result import AsyncResult, EagerResult, ResultSet
 from taskmq_celery.results import are_known, wait_many
 
 __all__ = ("EngineWaits", "SyncBackendMixin")
@@ -79,6 +79,8 @@ class SyncBackendMixin(EngineWaits):
         for each in result.results:
             if isinstance(each, ResultSet):
                 yield getattr(each, "id", None), each.results
+            elif isinstance(each, EagerResult):
+                yield each.id, each._cache
             else:
                 ids.add(each.id)
         if ids:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -392,8 +392,14 @@ class Signature(dict[str, Any]):
         return dict(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = signature(deepcopy(dict(self), memo), app=self._app)
-        made._type = self._type
+        """Of the signature and what is linked to it. What a task is called with stays the caller's,
+        as in `clone`: it may be a generator."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made  # it may be linked to itself
+        vars(made).update(vars(self))
+        for name, value in self.items():
+            arguments = name in ("args", "kwargs") and not self.get("subtask_type")
+            made[name] = copy(value) if arguments else deepcopy(value, memo)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -422,6 +422,8 @@ class Request(PooledRequest):
             return None  # by `cancel`: it is to run again
         if self._already_revoked and isinstance(exc, SystemExit):
             return None  # by `terminate`, which has told of it
+        if isinstance(exc, (SystemExit, KeyboardInterrupt)):  # it would have ended its child
+            exc = WorkerLostError(f"Worker exited prematurely: {_manner(exc)}.")
         if isinstance(exc, MemoryError):
             raise MemoryError(f"Process got: {exc}")
         if isinstance(exc, Reject):
@@ -545,6 +547,14 @@ def _is_written_to(backend: Any) -> bool:
 def _exception_of(exc_info: Any) -> Any:
     exc = exc_info.exception
     return exc.exc if isinstance(exc, ExceptionWithTraceback) else exc
+
+
+def _manner(exc: BaseException) -> str:
+    """How a process ends by it."""
+    if not isinstance(exc, SystemExit):
+        return type(exc).__name__
+    code = exc.code
+    return f"exitcode {code if isinstance(code, int) else int(code is not None)}"
 
 
 def create_request_cls(

@@ -399,9 +399,11 @@ class WorkController:
             self.on_end()
 
     def _start_steps(self) -> None:
-        """A step that cannot start ends the worker."""
+        """A step that cannot start ends the worker, and so does Ctrl-C meanwhile."""
         try:
             self.blueprint.start(self)
+        except KeyboardInterrupt:
+            self.stop(exitcode=EX_FAILURE)
         except Exception as error:
             logger.critical("Unrecoverable error: %r", error, exc_info=True)
             self.stop(exitcode=EX_FAILURE)
