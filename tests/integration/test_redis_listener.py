@@ -12,7 +12,9 @@ import pytest
 from tests import services
 from tests.waiting import PATIENCE, wait_for
 
+from taskmq.documents import DocumentChange
 from taskmq.errors import TransportUnavailable
+from taskmq.ids import new_id
 from taskmq.transport import Release
 from taskmq.transports.redis import RedisTransport
 from taskmq.transports.redis import listener as listening
@@ -102,6 +104,23 @@ def test_a_server_that_went_silent_is_noticed(
     store.close()
 
 
+def test_who_looks_at_the_registry_hears_that_the_connection_lives(
+    store: RedisTransport,
+) -> None:
+    """So that the server need not be asked, which wakes nobody that waits."""
+    listener = store.listen(["q"])
+    listener.clear()
+    thread, answers = _waits(listener)
+    before = store._hub._heard
+    assert store.workers() == []
+    wait_for(lambda: store._hub._heard > before, "a word from the server")
+    assert thread.is_alive()
+    listener.wake()
+    thread.join(PATIENCE)
+    assert answers == [True]
+    listener.close()
+
+
 def test_listening_without_a_server_says_so(server: services.Redis) -> None:
     server.kill()
     store = open_store(server.url)
@@ -144,9 +163,116 @@ def test_listeners_that_are_closed_leave_no_subscription(
         store.listen(jobs=["a", "b"]).close()
     listener = store.listen(["q"])
     wait_for(
-        lambda: server.cli("PUBSUB", "CHANNELS", "*").split() == ["{taskmq}:queue:q"],
+        lambda: server.cli("PUBSUB", "CHANNELS", "*:[qj]*").split() == ["{taskmq}:queue:q"],
         "only the open one is subscribed",
     )
+    listener.close()
+
+
+def _waits(listener: Any) -> tuple[threading.Thread, list[bool]]:
+    """A thread that waits for a listener, reading by itself what the server says."""
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(listener.wait(PATIENCE)))
+    thread.start()
+    wait_for(lambda: listener._hub._attender is listener, "it reads")
+    return thread, answers
+
+
+@pytest.fixture
+def other(server: services.Redis) -> Iterator[RedisTransport]:
+    """Another process, as far as the server knows."""
+    other = open_store(server.url)
+    yield other
+    other.close()
+
+
+@pytest.mark.parametrize("ended_by", ["a job", "a wake", "another listener", "the connection"])
+def test_a_thread_that_reads_for_itself_is_woken(
+    ended_by: str, server: services.Redis, store: RedisTransport, other: RedisTransport
+) -> None:
+    listener: Any = store.listen(["q"])
+    for _ in range(3):
+        listener.clear()
+        thread, answers = _waits(listener)
+        if ended_by == "a job":
+            other.enqueue([job()])
+        elif ended_by == "a wake":
+            listener.wake()
+        elif ended_by == "another listener":
+            second = store.listen(["r"])  # from now on both are told by the hub's own thread
+            assert not listener.attends
+            other.enqueue([job(), job("r")])
+            assert second.wait(PATIENCE)
+            second.close()
+        else:
+            server.cli("CLIENT", "KILL", "TYPE", "pubsub")
+        thread.join(PATIENCE)
+        assert answers == [True]
+        wait_for(lambda: listener.attends, "it can read again")
+    listener.close()
+
+
+def test_a_thread_that_reads_for_itself_keeps_to_its_time(store: RedisTransport) -> None:
+    listener = store.listen(["q"])
+    listener.clear()
+    assert not listener.wait(0.01)
+    assert not listener.wait(0.0)
+    listener.close()
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_patient_listener_is_told_by_whoever_reads(
+    is_busy: bool, store: RedisTransport, other: RedisTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the worker's thread, and while that is busy, by the hub's own."""
+    monkeypatch.setattr(listening, "LENT", 0.05)
+    patient, eager = store.listen(kinds=["schedule"]), store.listen(["q"])
+    patient.clear()
+    eager.clear()
+    thread, answers = _waits(eager)
+    if is_busy:
+        eager.wake()
+        thread.join(PATIENCE)
+        assert store._hub._lent
+    change = DocumentChange(kind="schedule", name="s", data=b"{}", revision=new_id(), expected=None)
+    other.write([change])
+    assert patient.wait(PATIENCE)
+    eager.wake()
+    thread.join(PATIENCE)
+    assert answers == [True]
+    patient.close()
+    eager.close()
+
+
+def test_a_silent_server_is_noticed_while_a_thread_reads_for_itself(
+    start_service: Start, server: services.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "QUIET", 0.3)
+    monkeypatch.setattr(listening, "SILENCE", 0.3)
+    proxy = start_service(services.Proxy, server)
+    store = open_store(f"{proxy.url}?timeout=1&connect_timeout=1")
+    listener = store.listen(["q"])
+    listener.clear()
+    thread, answers = _waits(listener)
+    assert not listener.wait(1.0), "a server that answers is not silent"
+    proxy.black_hole()
+    thread.join(PATIENCE)
+    assert answers == [True]
+    proxy.heal()
+    listener.close()
+    store.close()
+
+
+def test_call_backs_come_though_a_thread_has_read_for_itself(
+    store: RedisTransport, other: RedisTransport
+) -> None:
+    listener = store.listen(["q"])
+    listener.clear()
+    assert not listener.wait(0.01)
+    called = threading.Event()
+    listener.call_back(called.set)
+    other.enqueue([job()])
+    assert called.wait(PATIENCE)
     listener.close()
 
 

@@ -2,13 +2,26 @@
 
 import threading
 import time
+from collections.abc import Callable
 
-from tests.waiting import PATIENCE
+import pytest
+from tests.waiting import PATIENCE, wait_for
 
+from taskmq.clock import SystemClock
 from taskmq.codec import Payload
 from taskmq.executor import Outcome
 from taskmq.records import Failure
-from taskmq.transport import Ack, DeadLetter, Defer, Delivery, Release, RetryLater, Revoke
+from taskmq.transport import (
+    Ack,
+    DeadLetter,
+    Defer,
+    Delivery,
+    Listener,
+    Release,
+    RetryLater,
+    Revoke,
+)
+from taskmq.transports.memory import MemoryTransport
 from taskmq.worker.backoff import Backoff
 from taskmq.worker.inbox import Inbox
 from taskmq.worker.report import Tally
@@ -65,6 +78,43 @@ def test_inbox_does_not_wait_for_what_is_there() -> None:
     inbox = Inbox()
     inbox.put(OUTCOME)
     assert inbox.wait(PATIENCE, 1)
+
+
+def beside(inbox: Inbox) -> tuple[threading.Thread, Listener]:
+    """A thread that waits for a listener, and for what comes to the inbox."""
+    listener = MemoryTransport(SystemClock()).listen(["q"])
+    listener.clear()
+    thread = threading.Thread(target=inbox.wait_beside, args=(listener, PATIENCE))
+    thread.start()
+    wait_for(lambda: inbox._listener is listener, "it waits")
+    return thread, listener
+
+
+@pytest.mark.parametrize("rings", [Inbox.ring, lambda inbox: inbox.put(OUTCOME)])
+def test_inbox_wakes_who_waits_for_a_listener(rings: Callable[[Inbox], None]) -> None:
+    inbox = Inbox()
+    thread, _ = beside(inbox)
+    rings(inbox)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert inbox._bell.empty()
+
+
+def test_inbox_takes_the_news_of_a_listener_for_a_notice() -> None:
+    inbox = Inbox()
+    thread, listener = beside(inbox)
+    assert not inbox.take_notice()
+    listener.wake()
+    thread.join(PATIENCE)
+    assert inbox.take_notice()
+
+
+def test_inbox_does_not_wait_for_a_listener_when_something_is_there() -> None:
+    listener = MemoryTransport(SystemClock()).listen(["q"])
+    for rings in (Inbox.ring, lambda inbox: inbox.put(OUTCOME)):
+        inbox = Inbox()
+        rings(inbox)
+        inbox.wait_beside(listener, PATIENCE)
 
 
 def test_inbox_reports_that_time_is_up() -> None:

@@ -114,12 +114,13 @@ def idle(queue: Contestant, order: Order) -> Figures:
         _warm_up(queue, marks, crew)
         time.sleep(SETTLING)
         pids = [worker.pid for worker in crew]
+        own = max(1, -_asked(order) + _asked(order))  # what the probe itself adds
         cpu, asked = cpu_seconds(pids), _asked(order)
         time.sleep(order.seconds)
         cpu, asked = cpu_seconds(pids) - cpu, _asked(order) - asked
     figures = {"CPU %": cpu / order.seconds * 100}
     if order.probe:
-        figures["commands/s"] = max(0, asked - 1) / order.seconds  # one is the probe
+        figures["commands/s"] = max(0, asked - own) / order.seconds
     return figures
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from taskmq.executor import Outcome
 from taskmq.records import Dropped
-from taskmq.transport import Delivery, Release, Settlement
+from taskmq.transport import Delivery, Listener, Release, Settlement
 
 from .recall import Recall
 
@@ -46,10 +46,14 @@ class Inbox:
         self._dropped: deque[Dropped] = deque()
         self._settled: deque[Settlement] = deque()
         self._started: deque[Delivery] = deque()
+        self.has_news = False
+        """There is something else than outcomes, for `take_withdrawn`, `take_given_back` or
+        `take_dropped`. Whoever takes says that there is not, before."""
         self._changed = False
         # A SimpleQueue, because its put may be called by a signal handler that interrupts its get.
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._enough = NEVER  # while nobody waits
+        self._listener: Listener | None = None  # what the loop waits for, if not for the bell
 
     # -- any thread --------------------------------------------------------------------------
 
@@ -58,46 +62,53 @@ class Inbox:
         self._outcomes.append(outcome)
         if len(self._outcomes) >= self._enough:
             self._enough = NEVER  # the others need not ring as well
-            self._bell.put(None)
+            self.ring()
 
     def ring(self) -> None:
         """End the wait, now or the next one. Safe from any thread and from a signal handler."""
         self._bell.put(None)
+        listener = self._listener
+        if listener is not None:
+            listener.wake()
 
     def notice(self) -> None:
         """The store may have something new."""
         self._changed = True
-        self._bell.put(None)
+        self.ring()
 
     def recall(self, deliveries: Iterable[tuple[Delivery, Recall]]) -> None:
         """These must not start any more, and why."""
         self._recalled.extend(deliveries)
-        self._bell.put(None)
+        self.ring()
 
     def withdraw(self, releases: Iterable[Release]) -> None:
         """These were taken out of the pool; the store does not know yet."""
         self._withdrawn.extend(releases)
-        self._bell.put(None)
+        self._bring()
 
     def give_back(self, releases: Iterable[Release]) -> None:
         """These were taken out of the pool, and the store knows."""
         self._given_back.extend(releases)
-        self._bell.put(None)
+        self._bring()
 
     def drop(self, dropped: Iterable[Dropped]) -> None:
         """These are over, in the store, and nobody has been told."""
         self._dropped.extend(dropped)
-        self._bell.put(None)
+        self._bring()
 
     def settle(self, settlements: Iterable[Settlement]) -> None:
         """This became of what a hook has taken."""
         self._settled.extend(settlements)
-        self._bell.put(None)
+        self.ring()
 
     def start(self, deliveries: Iterable[Delivery]) -> None:
         """A hook has taken these, and gives them back to run."""
         self._started.extend(deliveries)
-        self._bell.put(None)
+        self.ring()
+
+    def _bring(self) -> None:
+        self.has_news = True
+        self.ring()
 
     # -- the loop ----------------------------------------------------------------------------
 
@@ -120,13 +131,25 @@ class Inbox:
             self._bell.get()
         return True
 
+    def wait_beside(self, listener: Listener, timeout: float) -> None:
+        """The same for one outcome, until the listener is woken: then the store may have something
+        new. Whoever rings wakes it."""
+        self._enough, self._listener = 1, listener
+        try:
+            if not self._outcomes and self._bell.empty() and listener.wait(timeout):
+                self._changed = True
+        finally:
+            self._enough, self._listener = NEVER, None
+        while not self._bell.empty():
+            self._bell.get()
+
     def take(self) -> list[Outcome]:
         """All outcomes so far, in the order in which they came."""
-        return _drained(self._outcomes)
+        return _drained(self._outcomes) if self._outcomes else []
 
     def take_recalled(self) -> list[tuple[Delivery, Recall]]:
         """Everything that was recalled since the last call."""
-        return _drained(self._recalled)
+        return _drained(self._recalled) if self._recalled else []
 
     def take_withdrawn(self) -> list[Release]:
         """What another thread took out of the pool and did not settle."""
@@ -160,7 +183,5 @@ class Inbox:
 
 def _drained(items: deque[T]) -> list[T]:
     """All items that are there now. Others may append meanwhile, nobody else takes."""
-    if not items:
-        return []
     take = items.popleft
     return [take() for _ in range(len(items))]

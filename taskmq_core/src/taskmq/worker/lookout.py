@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from taskmq.transport import Listener, Reserver
 
 from .backoff import Backoff
+from .inbox import Inbox
 
 __all__ = ["Lookout"]
 
@@ -71,6 +72,24 @@ class Lookout:
         )
         if not calls_back:
             self._orders.put(None)
+
+    def wait(self, inbox: Inbox, seconds: float) -> None:
+        """Wait for a change since the last `prepare`, and for whatever comes to the inbox.
+
+        Where the listener's wait reads the store's news (it has an attribute ``attends``, which
+        says whether it does now), that is the loop's own wait: no other thread has to wake for a
+        lone job before the loop does."""
+        listener = self._listener
+        if (
+            not self._waiting
+            and listener is not None
+            and self._listened is self._queues
+            and getattr(listener, "attends", False)
+        ):
+            inbox.wait_beside(listener, seconds)
+        else:
+            self.watch()
+            inbox.wait(seconds)
 
     def stop(self) -> None:
         """End the thread and close the listener."""

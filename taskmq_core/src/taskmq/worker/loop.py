@@ -138,8 +138,7 @@ class Loop:
         if self._inbox.stop and (self._leave_at is None or self._inbox.stop_within is not None):
             self._begin_to_stop()
         self._give_back()
-        if self._wants_exchange():
-            self._exchange()
+        self._exchange_if_needed()
         if self._is_finished(until_idle):
             return True
         if deadline is not None and self._monotonic() >= deadline:
@@ -177,35 +176,40 @@ class Loop:
             started = self._taken.started()
             if started:
                 self._submit(started)
-        withdrawn, given_back = self._inbox.take_withdrawn(), self._inbox.take_given_back()
-        if withdrawn or given_back:
-            self._hear_of(withdrawn, given_back)
-        dropped = self._inbox.take_dropped()
-        if dropped:
-            self._fetcher.report_dropped(dropped)
+        if self._inbox.has_news:
+            self._collect_news()
         if self._inbox.take_notice():
             self._look = True
         if self._due_at is not None and self._app.clock.now() >= self._due_at:
             self._due_at = None
             self._look = True
 
-    def _wants_exchange(self) -> bool:
+    def _collect_news(self) -> None:
+        self._inbox.has_news = False
+        withdrawn, given_back = self._inbox.take_withdrawn(), self._inbox.take_given_back()
+        if withdrawn or given_back:
+            self._hear_of(withdrawn, given_back)
+        dropped = self._inbox.take_dropped()
+        if dropped:
+            self._fetcher.report_dropped(dropped)
+
+    def _exchange_if_needed(self) -> None:
         if self._fetcher.resume_at and self._monotonic() < self._fetcher.resume_at:
-            return False
-        if self._fetcher.unsent:
-            return True
-        return self._look and self._leave_at is None and self._room(self._stuck()) > 0
+            return
+        unsent = self._fetcher.unsent
+        if not unsent and (not self._look or self._leave_at is not None):
+            return
+        limit = None if self._leave_at is not None else self._room(self._stuck())
+        if unsent or limit:
+            self._exchange(limit)
 
     def _room(self, stuck: int) -> int:
         wanted = max(0, self._credit.target(stuck) - self.in_pool)
         return self._taken.room(wanted) if self._taken else wanted
 
-    def _exchange(self) -> None:
-        limit = None
-        if self._leave_at is None:
-            limit = self._room(self._stuck())
-            if not limit and not self._pool.unstarted():
-                limit = None  # nothing that a look could change
+    def _exchange(self, limit: int | None) -> None:
+        if not limit and not self._pool.unstarted():
+            limit = None  # nothing that a look could change
         self._lookout.prepare()
         self._look = False
         wanted = limit + self._throttle.extra if limit else limit
@@ -284,7 +288,7 @@ class Loop:
                 return
         if len(self._inbox):
             return
-        until = [deadline or FOREVER, self._leave_at or FOREVER]
+        until, watches = [deadline or FOREVER, self._leave_at or FOREVER], False
         if self._pool.unstarted():
             until.append(self._moved_at + self._credit.long)
         if self._fetcher.resume_at > self._monotonic():
@@ -296,8 +300,12 @@ class Loop:
                     return
                 if self._due_at is not None:
                     until.append(self._monotonic() + self._due_at - self._app.clock.now())
-                self._lookout.watch()
-        self._inbox.wait(max(0.0, min(until) - self._monotonic()))
+                watches = True
+        seconds = max(0.0, min(until) - self._monotonic())
+        if watches:
+            self._lookout.wait(self._inbox, seconds)
+        else:
+            self._inbox.wait(seconds)
 
     def _is_finished(self, until_idle: bool) -> bool:
         if self.in_pool or self._taken or self._fetcher.unsent or len(self._inbox):

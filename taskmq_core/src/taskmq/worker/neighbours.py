@@ -22,7 +22,7 @@ __all__ = ["Neighbours"]
 
 logger = logging.getLogger("taskmq.worker")
 
-READ_EVERY = 4.0
+READ_EVERY = 3.9
 PER_ENTRY = 0.02
 """Seconds between two reads of the registry: the first, and as much again for each entry in it, so
 that many workers together do not read more than few."""

@@ -27,9 +27,13 @@ from taskmq.transport import (
 
 from .wire import Arguments, entry_of, packed, payload_of, raw_bytes, replacement_of
 
-__all__ = ["Answer", "deliveries_of", "reservation_of", "settlement_of"]
+__all__ = ["LONE", "Answer", "deliveries_of", "is_lone", "reservation_of", "settlement_of"]
 
 MAX_DETAIL = 500
+LONE = b"lone"
+"""Said of an exchange that lua/lone.lua may be enough for."""
+FEW = 20
+"""Queues that it looks at."""
 
 _encode_json = msgspec.json.Encoder().encode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -73,6 +77,13 @@ def _words(failure: Failure) -> str:
 
 def _failure(failure: Failure) -> msgspec.Raw:
     return raw_bytes(_encode_json(failure))
+
+
+def is_lone(settlements: Sequence[Settlement], wanted: Reservation | None) -> bool:
+    """Whether an exchange is that of a worker with one job at most, and looks for the next."""
+    if wanted is None or wanted.jobs is not None or wanted.quotas or wanted.limit < 1:
+        return False
+    return len(settlements) <= 1 and 0 < len(wanted.queues) <= FEW
 
 
 def reservation_of(wanted: Reservation) -> Arguments:
@@ -163,6 +174,7 @@ def deliveries_of(
 
 
 def _whole(answer: Answer) -> list[Handed]:
+    """Of plain jobs the ids alone were said, and once what they have in common."""
     places = chain.from_iterable(
         repeat((queue, priority), count) for queue, priority, count in answer.lines
     )

@@ -1,10 +1,14 @@
 """Wake-ups over one connection a process, which blocks: no polling.
 
+A thread of the hub reads what arrives. While one listener only is in a hurry, and waits, the thread
+that waits reads for all: to a job that comes alone a switch of threads costs as much as its run.
+
 The scripts publish to a channel for each queue and job. Who listens subscribes, and is told once
 that is in force; what comes afterwards is not missed. When the connection breaks, everybody is
 woken, and once more when it is back: whatever was published meanwhile is found by looking. A
 server that has gone silent without closing the connection is noticed by a PING that stays
-unanswered.
+unanswered. A worker, which looks every few seconds who else there is, spares that: the script
+says so on a channel of its process.
 """
 
 from __future__ import annotations
@@ -31,13 +35,19 @@ from .server import Server
 
 __all__ = ["Hub", "RedisListener"]
 
-QUIET = 4.0
+QUIET = 4.5
 """Seconds without a word after which the server is asked for one."""
-SILENCE = 2.0
+SILENCE = 1.5
 """Seconds that it may take then. A worker that waits has to hear of a job within ten seconds."""
 PATIENCE = 5.0
 """Seconds that a subscription may take."""
+FOREVER = float("inf")
 READ_AT_ONCE = 65536
+GONE = getattr(select, "POLLRDHUP", 0)
+"""That the server has closed the connection, whatever there is to read."""
+LENT = 1.0
+"""Seconds for which what patient listeners wait for may lie unread, while a worker that has read
+for them is busy."""
 LEFT_OVER = 32
 """Channels that nobody listens to any more before the server is told by itself."""
 RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -47,13 +57,47 @@ RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
 class RedisListener(TokenListener):
     """A `taskmq.transport.Listener`, for one waiting thread."""
 
-    def __init__(self, channels: Iterable[str], on_close: Callable[[RedisListener], None]) -> None:
+    def __init__(self, channels: Iterable[str], hub: Hub, *, patient: bool = False) -> None:
         super().__init__()
+        self.patient = patient
         self.channels = frozenset(channel.encode() for channel in channels)
-        self._on_close = on_close
+        self.bell: Bell | None = None
+        """Ends the wait of its thread, while that reads for itself."""
+        self._hub = hub
+
+    @property
+    def attends(self) -> bool:
+        """Whether its `wait` reads what the server says: what calls back would be slower."""
+        return self._hub.is_for(self)
+
+    def _is_woken(self) -> bool:
+        return not self._tokens.empty()
+
+    def wait(self, timeout: float | None) -> bool:
+        if self._is_woken() or not self._hub.is_for(self):
+            return super().wait(timeout)
+        until = FOREVER if timeout is None else time.monotonic() + timeout
+        self._hub.attend(self, until, self._is_woken)
+        if self._is_woken():
+            return True
+        return super().wait(None if timeout is None else until - time.monotonic())
+
+    def call_back(self, on_change: Callable[[], None]) -> bool:
+        self._hub.take_over()
+        return super().call_back(on_change)
+
+    def wake(self) -> None:
+        self.tell()
+        bell = self.bell
+        if bell is not None:
+            bell.ring()
+
+    def tell(self) -> None:
+        """The same by the thread that waits for it."""
+        super().wake()
 
     def close(self) -> None:
-        self._on_close(self)
+        self._hub.stop(self)
 
 
 class Bell:
@@ -89,29 +133,48 @@ class Hub:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self._pulse = self._server.name(f"pulse:{self._server.sender()}").encode()
         self._bell: Bell | None = None  # until there is a thread
         self._changed = threading.Condition()
+        self._all: set[RedisListener] = set()
+        self._eager: set[RedisListener] = set()  # those of them that are not patient
         self._listeners: defaultdict[bytes, set[RedisListener]] = defaultdict(set)
         self._confirmed: set[bytes] = set()
         self._requested: set[bytes] = set()
         self._failure: Exception | None = None
         self._source: socket.socket | None = None  # of the connection, while there is one
+        self._pushes = Pushes()
+        self._reading = threading.Lock()  # who has it reads; never taken by who has the other
+        self._heard = 0.0
+        self._attender: RedisListener | None = None  # reads now, in the thread that waits for it
+        self._attended = False  # since the thread looked last
+        self._lent = False  # the thread leaves the reading to those that wait
+        self._broken: Exception | None = None  # what an attender has met
+        self._nudge: Bell | None = None  # ends the wait of an attender
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def listen(self, channels: Iterable[str]) -> RedisListener:
-        """A listener that is told of everything from now on. Raises `TransportUnavailable`."""
+    def listen(self, channels: Iterable[str], *, patient: bool = False) -> RedisListener:
+        """A listener that is told of everything from now on. One that is patient may be told up to
+        `LENT` seconds late. Raises `TransportUnavailable`."""
         if self._pid != os.getpid():
             self._begin()  # the thread and the connection are the parent's
-        listener = RedisListener(channels, self._stop)
+        listener = RedisListener(channels, self, patient=patient)
         deadline = time.monotonic() + PATIENCE
         with self._changed:
+            self._all.add(listener)
+            if not patient:
+                self._eager.add(listener)
+            if self._eager != {listener}:
+                self._take_back()
             for channel in listener.channels:
                 self._listeners[channel].add(listener)
             self._failure = None
             if listener.channels:
                 self._run()
                 self._subscribe_soon()
+        self.attend(listener, deadline, lambda: self._is_settled(listener))
+        with self._changed:
             while not listener.channels <= self._confirmed:
                 left = deadline - time.monotonic()
                 refusal = self._refusal(left)
@@ -120,6 +183,71 @@ class Hub:
                     raise refusal
                 self._changed.wait(left)
         return listener
+
+    def is_for(self, listener: RedisListener) -> bool:
+        """Whether a listener's own thread may read: nobody else is in a hurry, and it is not TLS,
+        which is for one thread at a time."""
+        if self._eager != {listener} or self._attender is not None:
+            return False
+        source = self._source
+        if source is None or isinstance(source, ssl.SSLSocket):
+            return False
+        return self._pid == os.getpid()
+
+    def attend(self, listener: RedisListener, until: float, is_done: Callable[[], bool]) -> None:
+        """Read what arrives, in the thread of the only eager listener, until then. Returns early
+        where the hub's own thread has to do it."""
+        with self._changed:
+            source = self._source
+            if source is None or not self.is_for(listener):
+                return
+            self._attender, self._attended = listener, True
+            if self._nudge is None:
+                self._nudge = Bell()
+            bell = listener.bell = self._nudge
+            if not self._lent:
+                self._lent = True
+                self._ring()
+        poll, bell_rings = select.poll(), bell.fileno()
+        poll.register(source, select.POLLIN)
+        poll.register(bell_rings, select.POLLIN)
+        try:
+            while self._lent and not is_done():
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                ready = [each for each, _ in poll.poll(None if left == FOREVER else left * 1000)]
+                if bell_rings in ready:
+                    bell.drain()
+                if ready and ready != [bell_rings]:
+                    self._receive(source, listener)
+        except FAILURES as error:
+            with self._changed:
+                if self._source is source:
+                    self._broken = error
+                    self._take_back()
+        finally:
+            listener.bell = self._attender = None
+            if self._closed:
+                with self._changed:
+                    self._clear_up()
+
+    def take_over(self) -> None:
+        """Somebody waits who cannot read."""
+        if self._lent and self._pid == os.getpid():
+            with self._changed:
+                self._take_back()
+
+    def stop(self, listener: RedisListener) -> None:
+        """The server hears of it with the next subscription, in silence, or when there are some:
+        until then it may say what nobody listens to any more."""
+        if self._pid == os.getpid():
+            with self._changed:
+                self._forget(listener)
+                if self._all and not self._eager:
+                    self._take_back()
+                if len(self._requested) > len(self._listeners) + LEFT_OVER:
+                    self._ring()
 
     def close(self) -> None:
         """End the thread."""
@@ -159,16 +287,32 @@ class Hub:
 
     def _subscribe(self, source: socket.socket) -> None:
         """Ask for what is listened to now, and for nothing else any more."""
-        wanted = self._listeners.keys()
+        wanted = {*self._listeners, self._pulse} if self._listeners else set()
         new, old = wanted - self._requested, self._requested - wanted
         if not new and not old:
             return
-        self._requested = set(wanted)
+        self._requested = wanted
         self._confirmed -= old
         source.sendall(
             (packed_command([b"SUBSCRIBE", *new]) if new else b"")
             + (packed_command([b"UNSUBSCRIBE", *old]) if old else b"")
         )
+
+    def _is_settled(self, listener: RedisListener) -> bool:
+        return listener.channels <= self._confirmed or self._failure is not None
+
+    def _take_back(self) -> None:
+        """The thread reads again."""
+        if self._lent:
+            self._lent = False
+            self._ring()
+            if self._nudge is not None:
+                self._nudge.ring()
+
+    def _clear_up(self) -> None:
+        if self._closed and self._attender is None and self._nudge is not None:
+            self._nudge.close()
+            self._nudge = None
 
     def _refusal(self, left: float) -> TransportError | None:
         if self._failure is not None:
@@ -177,16 +321,9 @@ class Hub:
             return None
         return TransportUnavailable(f"{self._server.where} did not confirm a subscription in time")
 
-    def _stop(self, listener: RedisListener) -> None:
-        """The server hears of it with the next subscription, in silence, or when there are some:
-        until then it may say what nobody listens to any more."""
-        if self._pid == os.getpid():
-            with self._changed:
-                self._forget(listener)
-                if len(self._requested) >= len(self._listeners) + LEFT_OVER:
-                    self._ring()
-
     def _forget(self, listener: RedisListener) -> None:
+        self._all.discard(listener)
+        self._eager.discard(listener)
         for channel in listener.channels:
             listeners = self._listeners.get(channel, set())
             listeners.discard(listener)
@@ -206,16 +343,23 @@ class Hub:
             except FAILURES as error:
                 self._fail(error)
             finally:
+                with self._changed:
+                    self._source = None
+                    self._take_back()
                 if connection is not None:
-                    connection.disconnect()
+                    with self._reading:  # nobody does, from a socket that may be another's by now
+                        connection.disconnect()
             if not self._closed:
                 self._rest(bell, RECONNECT[min(failures, len(RECONNECT) - 1)])
                 failures += 1
         bell.close()
+        with self._changed:
+            self._clear_up()
 
     def _fail(self, error: Exception) -> None:
         with self._changed:
             self._source = None
+            self._take_back()
             self._confirmed.clear()
             self._requested.clear()
             self._failure = error
@@ -233,24 +377,33 @@ class Hub:
     def _serve(self, connection: AbstractConnection, bell: Bell) -> None:
         """Pass on what arrives, until the connection breaks or the hub is closed. Nothing is done
         for a message that need not be: a thread that has slept takes fifty times as long for it."""
-        source, pushes = _socket_of(connection), Pushes()
+        source = _socket_of(connection)
         poll, bell_rings = select.poll(), bell.fileno()
         poll.register(source, select.POLLIN)
         poll.register(bell_rings, select.POLLIN)
-        heard, asked = time.monotonic(), False
+        self._heard, asked_at = time.monotonic(), FOREVER
         with self._changed:
-            self._source = source
+            self._pushes, self._source, self._broken = Pushes(), source, None
             self._subscribe(source)
         while not self._closed:
+            heard = self._heard
+            asked = heard <= asked_at < FOREVER
             due = heard + QUIET + (SILENCE if asked else 0.0)
-            ready = [each for each, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000)]
+            lent, wait = self._lent, max(0.0, due - time.monotonic())
+            if lent and len(self._all) > 1:
+                wait = min(wait, LENT)
+            poll.modify(source, GONE if lent else select.POLLIN)
+            ready = [each for each, _ in poll.poll(wait * 1000)]
+            if self._broken is not None:
+                raise self._broken
             if ready and ready != [bell_rings]:
-                self._receive(source, pushes)
-                heard, asked = time.monotonic(), False
-            elif time.monotonic() >= due:
+                self._receive(source)
+            elif not ready and lent and self._is_neglected():
+                continue  # and read what there may be, before the server is thought silent
+            elif self._heard + (due - heard) <= time.monotonic():
                 if asked:
                     raise TimeoutError("the server has gone silent")
-                asked = True
+                asked_at = time.monotonic()
                 with self._changed:
                     source.sendall(packed_command([b"PING"]))
                     self._subscribe(source)
@@ -259,25 +412,44 @@ class Hub:
                 with self._changed:
                     self._subscribe(source)
 
-    def _receive(self, source: socket.socket, pushes: Pushes) -> None:
-        told: set[Any] = set()
-        confirmed: set[Any] = set()
-        for push in pushes.feed(_received(source)):
-            if len(push) != 3:  # the answer to a PING
-                continue
-            kind, channel, word = push
-            if kind == b"subscribe":
-                told.add(channel)
-                confirmed.add(channel)
-            elif kind == b"message" and not self._is_own(channel, word):
-                told.add(channel)
-        if confirmed:
-            with self._changed:
-                self._confirmed |= confirmed & self._requested
-                self._changed.notify_all()
-        for channel in told:
-            for listener in tuple(self._listeners.get(channel, ())):  # others may come and go
-                listener.wake()
+    def _is_neglected(self) -> bool:
+        """Whether nobody has read since this was asked last: then the thread does, from now on."""
+        with self._changed:
+            attended, self._attended = self._attended or self._attender is not None, False
+            self._lent = self._lent and attended
+        return not attended
+
+    def _receive(self, source: socket.socket, reader: RedisListener | None = None) -> None:
+        """Read what is there, and wake those that it is for; ``reader`` is awake. Raises what the
+        driver raises, and ``OSError``."""
+        with self._reading:
+            if self._source is not source:
+                return
+            data = _received(source)
+            if not data:
+                return
+            self._heard = time.monotonic()
+            told: set[Any] = set()
+            confirmed: set[Any] = set()
+            for push in self._pushes.feed(data):
+                if len(push) != 3:  # the answer to a PING
+                    continue
+                kind, channel, word = push
+                if kind == b"subscribe":
+                    told.add(channel)
+                    confirmed.add(channel)
+                elif kind == b"message" and not self._is_own(channel, word):
+                    told.add(channel)
+            if confirmed:
+                with self._changed:
+                    self._confirmed |= confirmed & self._requested
+                    self._changed.notify_all()
+            for channel in told:
+                for listener in tuple(self._listeners.get(channel, ())):  # others come and go
+                    if listener is reader:
+                        listener.tell()
+                    else:
+                        listener.wake()
 
     def _is_own(self, channel: Any, word: Any) -> bool:
         """Whether this process tells itself of a reservation, and nobody else in it listens: who
@@ -288,12 +460,18 @@ class Hub:
 
 
 def _received(source: socket.socket) -> bytes:
-    """All that is there. Raises ``OSError``."""
-    data = source.recv(READ_AT_ONCE)
+    """All that is there; nothing, if another thread was first. Raises ``OSError``."""
+    try:
+        if isinstance(source, ssl.SSLSocket):
+            data = source.recv(READ_AT_ONCE)
+            while source.pending():  # poll does not see that
+                data += source.recv(READ_AT_ONCE)
+        else:  # at once: a socket with a time limit waits for its whole length
+            data = os.read(source.fileno(), READ_AT_ONCE)
+    except BlockingIOError:
+        return b""
     if not data:
         raise ConnectionResetError("the server has closed the connection")
-    while isinstance(source, ssl.SSLSocket) and source.pending():  # poll does not see that
-        data += source.recv(READ_AT_ONCE)
     return data
 
 

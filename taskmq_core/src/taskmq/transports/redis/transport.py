@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from taskmq.clock import Clock, SystemClock
 from taskmq.documents import Document, DocumentChange
@@ -36,11 +37,11 @@ from taskmq.transport import (
 
 from . import documents, query
 from .enqueue import enqueue, refusal
-from .exchange import Answer, deliveries_of, reservation_of, settlement_of
+from .exchange import LONE, Answer, deliveries_of, is_lone, reservation_of, settlement_of
 from .listener import Hub
 from .options import Options, parse
 from .server import Server
-from .wire import Arguments, encode_record, replacement_of, run_of
+from .wire import Arguments, encode, encode_record, replacement_of, run_of
 
 __all__ = ["RedisTransport", "from_url"]
 
@@ -94,6 +95,8 @@ class RedisTransport:
         self._clock = None if isinstance(clock, SystemClock) else clock
         self._server = Server(options)
         self._hub = Hub(self._server)
+        self._asked: tuple[Reservation | None, str, bytes] = (None, "", b"")
+        """What was reserved last without a settlement, by whom, and how that was said."""
 
     def _now(self) -> float | None:
         """The time, where it is not the server's."""
@@ -116,24 +119,42 @@ class RedisTransport:
     ) -> Exchange:
         if not settlements and reservation is None:
             return Exchange()
-        arguments: Arguments = {"now": self._now()}
-        if settlements:
-            arguments["settlements"] = [settlement_of(each) for each in settlements]
-        if reservation is not None:
-            arguments["reservation"] = reservation_of(reservation)
-            arguments["sender"] = self._server.sender()
-        data, *handed = self._server.run("exchange", arguments)
+        if is_lone(settlements, reservation):
+            arguments = self._encoded(settlements, reservation)
+            data, *handed = self._server.send("exchange", arguments, LONE)
+        else:
+            data, *handed = self._server.send("exchange", self._encoded(settlements, reservation))
         answer = _decode_answer(data)
         if answer.error:
             raise refusal(data)
         return Exchange(
-            settled=[SETTLED[outcome] for outcome in answer.settled],
+            settled=[SETTLED[outcome] for outcome in answer.settled] if settlements else (),
             deliveries=deliveries_of(answer, *handed) if answer.deliveries else (),
-            dropped=[Dropped(*each) for each in answer.dropped],
-            readied=[Readied(*each) for each in answer.readied],
+            dropped=[Dropped(*each) for each in answer.dropped] if answer.dropped else (),
+            readied=[Readied(*each) for each in answer.readied] if answer.readied else (),
             next_due_at=answer.due,
             waiting_priority=answer.waiting,
         )
+
+    def _encoded(self, settlements: Sequence[Settlement], reservation: Reservation | None) -> bytes:
+        """What an exchange sends. A worker that has nothing asks for the same each time."""
+        sender, now = self._server.sender(), self._now()
+        asked, before, encoded = self._asked
+        if not settlements and now is None and reservation == asked and sender == before:
+            return encoded
+        arguments: Arguments = {"now": now}
+        if settlements:
+            arguments["settlements"] = [settlement_of(each) for each in settlements]
+        if reservation is not None:
+            arguments["reservation"] = reservation_of(reservation)
+            arguments["sender"] = sender
+        encoded = encode(arguments)
+        if not settlements and now is None and reservation is not None:
+            kept = replace(
+                reservation, queues=dict(reservation.queues), quotas=dict(reservation.quotas)
+            )
+            self._asked = kept, sender, encoded
+        return encoded
 
     def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
         return self.exchange((), reservation).deliveries
@@ -156,7 +177,8 @@ class RedisTransport:
     ) -> Listener:
         names = [f"queue:{name}" for name in queues] + [f"job:{name}" for name in jobs]
         names += [f"kind:{name}" for name in kinds]
-        return self._hub.listen(map(self._server.name, names))
+        patient = bool(kinds) and not queues and not jobs
+        return self._hub.listen(map(self._server.name, names), patient=patient)
 
     # -- jobs --------------------------------------------------------------------------------
 
@@ -224,7 +246,7 @@ class RedisTransport:
         return Reclaimed(count, tuple(Dropped(*each) for each in dropped))
 
     def workers(self) -> list[WorkerRecord]:
-        entries = self._server.ask("HVALS", "workers")
+        entries = self._server.run("workers", {"sender": self._server.sender()})
         found = [_decode_worker(entry.partition(b"\n")[2]) for entry in entries]
         return sorted(found, key=lambda worker: worker.id)
 

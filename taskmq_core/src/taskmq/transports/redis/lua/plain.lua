@@ -1,45 +1,14 @@
 -- Plain jobs, the short way: those that concern no other job, are leased once, and succeed, as most
--- do. What becomes of their records is the same for all, and done without unpacking any.
---
--- Such a record begins with a mark: "fresh" as it was stored, "taken" while it is leased. The mark
--- says whether the result is dropped, and how long what is left is kept. The fields are where wire.py
--- has put them, the queue first; a lease adds some before these, and some behind. Whatever else
--- happens to a job is done by other files, and what they save has no mark.
---
---   fresh      de COUNT  "fresh" [drops, ttl]                          FIELDS
---   taken      de COUNT  "taken" [drops, ttl]  "state" "lease_until"   FIELDS  "token" ... "worker"
---   succeeded  de COUNT  "state" "settled_as" "finished_at"            FIELDS  "token" ... "worker"
+-- do. What becomes of their records is the same for all: see marks.lua.
 
-local byte, format, sub = string.byte, string.format, string.sub
-local COUNT, MARK, FIELDS = 2, 4, 21  -- where they begin in a fresh record
-local FRESH, TAKEN = cmsgpack.pack('fresh'), cmsgpack.pack('taken')
-local KEPT_FIELDS = 4
-local DONE, FIRST_TOKEN = 0, 1
+local format, sub = string.format, string.sub
+local FIELDS, TAKEN_FIELDS = Marks.FIELDS, Marks.taken_fields()
+local DONE = 0
 
--- A map of so many fields.
-local function map(count)
-  return '\222' .. struct.pack('>I2', count)
-end
-
--- A number that takes the same space whatever it is.
-local function fixed(number)
-  return '\203' .. struct.pack('>d', number)
-end
-
-local function lease_fields(lease_until)
-  return cmsgpack.pack('state', 'RUNNING', 'lease_until') .. fixed(lease_until)
-end
-
-local TAKEN_FIELDS = FIELDS + #lease_fields(0)
-local QUEUE = TAKEN_FIELDS + #cmsgpack.pack('queue') + 1  -- its length, and behind that its name
-
--- A function of the beginning of a record, for those that have the mark; false for all others.
-local function by_beginning(mark, make)
+-- A function of the beginning of a record that is asked for each once.
+local function by_beginning(make)
   return setmetatable({}, {__index = function(known, beginning)
-    local value = false
-    if sub(beginning, MARK, MARK + #mark - 1) == mark then
-      value = make(struct.unpack('>I2', beginning, COUNT), beginning)
-    end
+    local value = make(beginning)
     known[beginning] = value
     return value
   end})
@@ -49,12 +18,8 @@ local begun, kept  -- of a reservation: what leased records begin with, and end 
 
 local function prepare(wanted)
   local lease_until = NOW + wanted.lease
-  local fields = lease_fields(lease_until)
-  kept = cmsgpack.pack('token', FIRST_TOKEN, 'deliveries', 1, 'started_at', NOW)
-    .. cmsgpack.pack('worker', wanted.worker)
-  begun = by_beginning(FRESH, function(count, beginning)
-    return map(count + 2 + KEPT_FIELDS) .. TAKEN .. sub(beginning, MARK + #FRESH) .. fields
-  end)
+  kept = Marks.kept(NOW, wanted.worker)
+  begun = by_beginning(function(beginning) return Marks.leased(beginning, lease_until) end)
 end
 
 -- Lease jobs that are the first of a line, as long as they are plain, up to "limit": how many.
@@ -79,18 +44,6 @@ function Plain.lease(queue, ids, limit, wanted)
   return size / 2
 end
 
-local function endings()
-  return by_beginning(TAKEN, function(count, beginning)
-    local fields = cmsgpack.pack('state', 'SUCCEEDED', 'settled_as', 'ack', 'finished_at', NOW)
-    local drops, ttl = unpack(cmsgpack.unpack(sub(beginning, MARK + #TAKEN)))
-    return {
-      without = map(count) .. fields,
-      with = not drops and map(count + 1) .. fields .. cmsgpack.pack('has_result', true),
-      until_then = format('%.17g', NOW + ttl),
-    }
-  end)
-end
-
 local function ids_of(settlements)
   local ids, seen = {}, {}
   for index, settlement in ipairs(settlements) do
@@ -106,15 +59,16 @@ end
 function Plain.settle(settlements, outcomes)
   local ids = ids_of(settlements)
   if not ids then return end
-  local found, ends = Store.fields('jobs', ids), endings()
+  local found = Store.fields('jobs', ids)
+  local ends = by_beginning(function(beginning) return Marks.succeeded(beginning, NOW) end)
   local jobs, done, finished, results, leased, size = {}, {}, {}, {}, {}, 0
   for index, id in ipairs(ids) do
     local kind, _, token, result = unpack(settlements[index], 1, 4)
     local data = found[index]
-    local ending = kind == 'ack' and token == FIRST_TOKEN and data
+    local ending = kind == 'ack' and token == Marks.FIRST_TOKEN and data
       and ends[sub(data, 1, FIELDS - 1)]
     if ending then
-      local queue = sub(data, QUEUE + 1, QUEUE + byte(data, QUEUE))
+      local queue = Marks.queue(data, TAKEN_FIELDS)
       local members = leased[queue]
       if not members then
         members = {}
