@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,14 @@ from taskmq_celery.brokers import connection_url
 
 pytestmark = pytest.mark.integration
 PONG = {NAME: {"ok": "pong"}}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_unclosed() -> None:
+    """What other tests have left is collected here: a test of this file would fail for it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def asked(app: Any, question: str) -> Any:

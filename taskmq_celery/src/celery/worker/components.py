@@ -37,7 +37,7 @@ class Timer(bootsteps.Step):
 
     def on_timer_tick(self, delay: float) -> None:
         """Nothing is due for so many seconds."""
-        logger.debug("Timer wake-up! Next eta %s secs.", delay)
+        logger.debug("Timer wake-up! Next ETA %s secs.", delay)
 
 
 class _BegunWhenReady(bootsteps.StartStopStep):

@@ -9,57 +9,33 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from threading import Thread
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kombu.utils.imports import symbol_by_name
-
-from celery import bootsteps, concurrency, signals
-from celery.concurrency import prefork
-from celery.concurrency.base import BasePool
-from celery.exceptions import (
-    ImproperlyConfigured,
-    TaskRevokedError,
-    WorkerShutdown,
-    WorkerTerminate,
-)
+from celery import bootsteps, signals
+from celery.exceptions import TaskRevokedError, WorkerShutdown, WorkerTerminate
 from celery.platforms import EX_FAILURE, EX_OK, Pidfile, create_pidlock
-from celery.utils.log import get_logger, mlevel
-from celery.utils.nodenames import default_nodename, node_format, worker_direct
+from celery.utils.log import get_logger
+from celery.utils.nodenames import default_nodename, node_format
 from celery.utils.text import str_to_list
 from taskmq_celery.brokers import carries_control
 from taskmq_celery.inspection import Inspection
 from taskmq_celery.rates import rate_of_task
-from taskmq_celery.received import Received
-from taskmq_celery.taken import TakenJob
-from taskmq_celery.worker import MOST_HELD, EngineWorker, WorkerPlan, WorkerReport
+from taskmq_celery.worker import EngineWorker, WorkerReport
 
-from . import state, strategy
+from . import state
 from .consumer import Consumer
+from .decided import Decided
 from .events import WorkerEvents
-from .sizing import sized
+from .observer import Observer
 from .strategies import Strategies
 
 __all__ = ("WorkController",)
 
 logger = get_logger("celery.worker")
 
-FOREVER = 10 * 365 * 86_400.0
-"""Celery's warm shutdown waits for as long as the tasks take."""
-
-UNLIMITED = 100_000
-"""Messages that strategies may have at once if that is not to be limited."""
-
 ASK_EVERY = 0.5
 """Seconds for which what waits in the store is taken to be what it was."""
-
-HUB = {"celery.worker.components:Hub", "celery.worker.components.Hub"}
-"""How steps name the one that others require for the sake of `WorkController.hub`."""
-
-UNKNOWN_QUEUE = """Trying to select queue subset of {0!r}, but queue {1} isn't defined in the \
-`task_queues` setting. If you want to automatically declare unknown queues you can enable the \
-`task_create_missing_queues` setting."""
 
 
 NO_RETRY = (
@@ -68,7 +44,7 @@ NO_RETRY = (
 )
 
 
-class WorkController:
+class WorkController(Decided):
     """A worker of one app.
 
     Everything is decided when it is made, in this order: the modules with tasks are imported,
@@ -87,7 +63,6 @@ class WorkController:
             "celery.worker.autoscale:WorkerComponent",
         }
 
-    app: Any = None
     pidlock: Pidfile | None = None
     pool: Any = None
     hub: Any = None
@@ -97,13 +72,8 @@ class WorkController:
     """Calls functions later, in a thread that is there once it is first used."""
     exitcode: int | None = None
     state_name = "INIT"
-    autoscaler: Any = None
-    """What changes the number of its slots, if anything does."""
-    state_db: str | None = None
     persistence: Any = None
     """The file `state_db`, with what it knows to be revoked."""
-    consumed: Mapping[str, Any] = {}
-    """The queues that it takes jobs from: kombu's, by name."""
 
     def __init__(self, app: Any = None, hostname: str | None = None, **kwargs: Any) -> None:
         self.app = app or self.app
@@ -155,74 +125,6 @@ class WorkController:
 
     # -- what is decided ---------------------------------------------------------------------
 
-    def setup_defaults(
-        self,
-        concurrency: int | None = None,
-        loglevel: int | str | None = "WARN",
-        logfile: Any = None,
-        task_events: bool | None = None,
-        pool: Any = None,
-        consumer_cls: Any = None,
-        timer_cls: Any = None,
-        timer_precision: float | None = None,
-        autoscaler_cls: Any = None,
-        pool_putlocks: bool | None = None,
-        pool_restarts: bool | None = None,
-        optimization: str | None = None,
-        O: str | None = None,  # noqa: E741, N803  # Celery's name
-        statedb: str | None = None,
-        time_limit: float | None = None,
-        soft_time_limit: float | None = None,
-        scheduler: Any = None,
-        pool_cls: Any = None,
-        state_db: str | None = None,
-        task_time_limit: float | None = None,
-        task_soft_time_limit: float | None = None,
-        scheduler_cls: Any = None,
-        schedule_filename: str | None = None,
-        max_tasks_per_child: int | None = None,
-        prefetch_multiplier: int | None = None,
-        disable_rate_limits: bool | None = None,
-        worker_lost_wait: float | None = None,
-        max_memory_per_child: int | None = None,
-        **_kw: Any,
-    ) -> None:
-        """Fill in what was not given from the app's settings. What has no meaning here is kept all
-        the same: a program finds it under its name."""
-        either = self.app.either
-        self.loglevel = mlevel(loglevel)
-        self.logfile = logfile
-        self.task_events: bool = either("worker_send_task_events", task_events)
-        self.pool_cls = _pool(either("worker_pool", pool, pool_cls))
-        self.pool_putlocks = bool(either("worker_pool_putlocks", pool_putlocks))
-        how = _kw.get("pool_start_method")
-        self.pool_start_method = _start_method(either("worker_pool_start_method", how))
-        self.pool_restarts = bool(either("worker_pool_restarts", pool_restarts))
-        self.consumer_cls = either("worker_consumer", consumer_cls)
-        self.timer_cls = either("worker_timer", timer_cls) or self.pool_cls.Timer
-        self.timer_precision: float = either("worker_timer_precision", timer_precision)
-        self.optimization = optimization or O
-        wanted = either("worker_concurrency", concurrency)
-        self.concurrency, self.sizing = sized(wanted, self.pool_cls)
-        self.max_concurrency, self.min_concurrency = self.concurrency, self.concurrency
-        self.autoscaler_cls = either("worker_autoscaler", autoscaler_cls)
-        # Only child processes can come and go.
-        self.autoscale = _kw.get("autoscale") if self.pool_cls.engine_pool == "processes" else None
-        if self.autoscale:
-            most, least = map(int, self.autoscale)
-            self.max_concurrency, self.min_concurrency = most, max(1, least)
-            self.concurrency = self.min_concurrency
-        self.state_db = either("worker_state_db", statedb, state_db)
-        self.time_limit = either("task_time_limit", time_limit, task_time_limit)
-        self.soft_time_limit = either("task_soft_time_limit", soft_time_limit, task_soft_time_limit)
-        self.scheduler = either("beat_scheduler", scheduler, scheduler_cls)
-        self.schedule_filename = schedule_filename
-        self.max_tasks_per_child = either("worker_max_tasks_per_child", max_tasks_per_child)
-        self.max_memory_per_child = either("worker_max_memory_per_child", max_memory_per_child)
-        self.prefetch_multiplier = prefetch_multiplier
-        self.disable_rate_limits = bool(either("worker_disable_rate_limits", disable_rate_limits))
-        self.worker_lost_wait = either("worker_lost_wait", worker_lost_wait)
-
     def setup_instance(
         self,
         queues: Sequence[str] | str | None = None,
@@ -256,17 +158,6 @@ class WorkController:
 
         return ready
 
-    def should_use_eventloop(self) -> bool:
-        """Whether `hub` is to be there: as ``use_eventloop`` said. If it said nothing, if a step of
-        the program requires it and tasks run in child processes, as they do with Celery."""
-        if self.use_eventloop is not None:
-            return self.use_eventloop
-        if self.pool_cls.engine_pool != "processes":
-            return False
-        steps = map(_required, self.app.steps["worker"])
-        needed = {str(getattr(one, "name", one)) for required in steps for one in required}
-        return bool(needed & HUB)
-
     def register_with_event_loop(self, hub: Any) -> None:
         """Tell the steps of the event loop, which is about to begin: their method of this name."""
         self.blueprint.send_all(
@@ -289,22 +180,6 @@ class WorkController:
                 logger.debug("How much waits is not known: %s", error)
                 self._backlog = 0
         return self._backlog
-
-    def setup_queues(self, include: Sequence[str], exclude: Sequence[str] | None = None) -> None:
-        """Take jobs from these queues, or from all that are configured; not from ``exclude``.
-        With ``worker_direct`` also from one of its own (`celery.utils.nodenames.worker_direct`).
-
-        Raises `ImproperlyConfigured` for a queue that is not configured and may not be created.
-        """
-        queues = self.app.amqp.queues
-        try:
-            queues.select(list(include))
-        except KeyError as error:
-            name = error.args[0] if error.args else ""
-            raise ImproperlyConfigured(UNKNOWN_QUEUE.format(list(include), name)) from None
-        queues.deselect(list(exclude or ()))
-        if self.app.conf.worker_direct:
-            queues.select_add(worker_direct(self.hostname))
 
     def consume(self, queues: Mapping[str, Any]) -> None:
         """Take jobs from these queues (kombu's, by name) from now on, and from no others."""
@@ -329,13 +204,6 @@ class WorkController:
         for name, task in list(self.app._tasks.items()):
             limits = task.time_limit or hard, task.soft_time_limit or soft
             self._engine.limit_time(name, *limits)
-
-    def setup_includes(self, includes: Sequence[str]) -> None:
-        """Import further modules with tasks."""
-        if includes:
-            self.app.conf.include = (*self.app.conf.include, *includes)
-        for module in includes:
-            self.app.loader.import_task_module(module)
 
     # -- its life ----------------------------------------------------------------------------
 
@@ -377,13 +245,13 @@ class WorkController:
 
     def _run(self) -> None:
         self._check_broker()
-        self._engine = EngineWorker(self.app, self._plan(), _Observer(self))
+        self._engine = EngineWorker(self.app, self._plan(), Observer(self))
         self.on_start()
         self.state_name = "running"
         self.events.prepare()
         try:
-            self._start_steps()
-            if not self._stopping:  # a signal may have come before the engine was there
+            # A signal may have come before the engine was there.
+            if self._start_steps() and not self._stopping:
                 self.on_worked(self._engine.run())
         finally:
             self.blueprint.stop(self, terminate=self._terminated)
@@ -398,8 +266,8 @@ class WorkController:
                 )
             self.on_end()
 
-    def _start_steps(self) -> None:
-        """A step that cannot start ends the worker, and so does Ctrl-C meanwhile."""
+    def _start_steps(self) -> bool:
+        """A step that cannot start ends the worker, and so does Ctrl-C meanwhile: False."""
         try:
             self.blueprint.start(self)
         except KeyboardInterrupt:
@@ -407,6 +275,9 @@ class WorkController:
         except Exception as error:
             logger.critical("Unrecoverable error: %r", error, exc_info=True)
             self.stop(exitcode=EX_FAILURE)
+        else:
+            return True
+        return False
 
     def close_pool(self) -> None:
         """The program can give nothing more to its pool."""
@@ -455,51 +326,16 @@ class WorkController:
         """Have a function called once the worker is about to take its first job."""
         self._when_ready.append(function)
 
+    def begin(self) -> None:
+        """The engine is about to take the first job."""
+        self.limit_times()
+        for function in self._when_ready:
+            function()
+
     def on_end(self) -> None:
         """Nothing runs any more: close the store."""
         if self._engine is not None:
             self._engine.close()
-
-    def _plan(self) -> WorkerPlan:
-        self.consumed = dict(self.app.amqp.queues.consume_from)  # signals may have added some
-        multiplier = self.prefetch_multiplier
-        solo = self.pool_cls.engine_pool == "solo"
-        slots = 1 if solo else self.concurrency
-        return WorkerPlan(
-            hostname=self.hostname,
-            queues=list(self.consumed),
-            concurrency=slots,
-            pool=self.pool_cls.engine_pool,
-            prefetch=multiplier * slots if multiplier else None,
-            most_taken=self._most_taken(slots),
-            settings={"shutdown_timeout": FOREVER, **self._children()},
-        )
-
-    def most_held(self) -> int:
-        """How many tasks it holds at most, running ones included."""
-        return (self.prefetch_multiplier or 0) * self.concurrency or max(
-            MOST_HELD, self.concurrency
-        )
-
-    def _most_taken(self, slots: int) -> int:
-        """How many messages the strategies of tasks may have at once: as many as Celery's workers
-        hold, where somebody has said so."""
-        conf, multiplier = self.app.conf, self.prefetch_multiplier
-        if multiplier is None and conf.value_set_for("worker_prefetch_multiplier"):
-            multiplier = conf.worker_prefetch_multiplier
-        if multiplier is None:
-            return MOST_HELD
-        return multiplier * slots or UNLIMITED
-
-    def _children(self) -> dict[str, Any]:
-        """What the engine's processes pool is told."""
-        if self.pool_cls.engine_pool != "processes":
-            return {}
-        jobs, kibibytes = self.max_tasks_per_child, self.max_memory_per_child
-        return {
-            "max_jobs_per_child": int(jobs) if jobs else None,
-            "max_memory_per_child": int(kibibytes) * 1024 if kibibytes else None,
-        }
 
     def reload(
         self,
@@ -616,93 +452,6 @@ class WorkController:
 
     def __str__(self) -> str:
         return self.hostname
-
-
-class _Observer:
-    """Passes on what the engine's worker tells."""
-
-    def __init__(self, controller: WorkController) -> None:
-        self._controller = controller
-
-    def on_ready(self) -> None:
-        self._controller.limit_times()
-        for begin in self._controller._when_ready:
-            begin()
-
-    @property
-    def wants_received(self) -> bool:
-        controller = self._controller
-        asked = controller.consumer is not None and bool(controller.consumer.on_task_message)
-        return asked or strategy.is_heard() or controller.events.tells_of_tasks
-
-    def on_child_start(self) -> None:
-        self._controller.events.start_child()
-        prefork.process_initializer(self._controller.app, self._controller.hostname)
-
-    def on_child_stop(self) -> None:
-        prefork.end_child(EX_OK)
-        self._controller.events.stop_child()
-
-    def on_dropped(self, task_id: str, task: str, reason: str) -> None:
-        events = self._controller.events
-        if events.tells_of(self._controller.app.tasks.get(task)):
-            events.dropped(task_id, reason)
-
-    def on_received(self, jobs: Sequence[Received]) -> None:
-        theirs = self._controller.strategies.names
-        if theirs:
-            jobs = [job for job in jobs if job.name not in theirs]
-        strategy.announce(self._controller.consumer, jobs)
-
-    @property
-    def takes(self) -> Collection[str]:
-        return self._controller.strategies.names
-
-    def on_taken(self, jobs: Sequence[TakenJob]) -> None:
-        self._controller.strategies.handle(jobs)
-
-    def on_leaving(self, taken: int) -> None:
-        if taken:
-            Thread(target=self._controller.end_strategies, name="strategies", daemon=True).start()
-
-    def on_ended(self, names: Sequence[str], succeeded: Sequence[str]) -> None:
-        state.total_count.update(names)
-        state.all_total_count[0] += len(names)
-        for each in succeeded:
-            state.successful_requests.add(each)
-
-    @property
-    def refuses_some(self) -> bool:
-        return strategy.remembers_revoked()
-
-    def refuses(self, job: Received) -> bool:
-        return strategy.is_revoked(self._controller.consumer, job)
-
-    def on_stopped(self) -> None:
-        """`WorkController.start` goes on by itself."""
-
-
-def _pool(wanted: Any) -> type[BasePool]:
-    """The pool class of a name or path, or a class itself. Raises `ImproperlyConfigured`."""
-    try:
-        found = concurrency.get_implementation(wanted)
-    except (ImportError, AttributeError) as error:
-        raise ImproperlyConfigured(f"there is no pool {wanted!r}: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, BasePool)):
-        raise ImproperlyConfigured(f"{wanted!r} is no celery.concurrency.base.BasePool")
-    return found
-
-
-def _start_method(wanted: Any) -> str:
-    """How the user wants children to begin. Raises `ImproperlyConfigured` for what is no way."""
-    if wanted not in (None, "fork", "spawn"):
-        raise ImproperlyConfigured(f"worker_pool_start_method is 'fork' or 'spawn', not {wanted!r}")
-    return wanted or "fork"
-
-
-def _required(step: Any) -> Sequence[Any]:
-    needed = getattr(symbol_by_name(step), "requires", ())
-    return (needed,) if isinstance(needed, str) else tuple(needed)
 
 
 def _code(error: SystemExit) -> int:
