@@ -118,6 +118,20 @@ def test_halves_of_jobs_become_dead_letters(filled: Path, tmp_path: Path) -> Non
     assert dead[2].id == parent
 
 
+def test_jobs_whose_pattern_is_lost_become_dead_letters(filled: Path, tmp_path: Path) -> None:
+    """Of 300 jobs whose envelopes are not apart, 50 each were stored at once."""
+    import sqlite3
+
+    with sqlite3.connect(filled) as database:
+        database.execute("DELETE FROM patterns WHERE seq = 151")
+    database.close()
+    counts = salvage(filled, tmp_path / "new.db", clock=SystemClock())
+    assert (counts["patterns"], counts["salvaged"]) == (5, 50)
+    assert [bool(record.dead_reason) for record in saved(tmp_path / "new.db")] == (
+        [False] * 150 + [True] * 50 + [False] * 200
+    )
+
+
 def test_jobs_that_were_held_are_limited_in_the_new_store(filled: Path) -> None:
     two = (Limit("concurrency", "k", 2),)
     wanted = Reservation(queues={"limited": 1}, worker="w", lease=60.0, limit=9)

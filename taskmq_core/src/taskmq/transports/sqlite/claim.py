@@ -11,7 +11,7 @@ from taskmq.transport import Delivery, Reservation
 from taskmq.transports._gates import Gates, pause_gate
 from taskmq.turns import Turns
 
-from . import dependencies, fair
+from . import dependencies, fair, patterns
 from .control import any_paused_workflow
 from .gates import limits_of, open_gates, pass_gates
 from .rows import json_of, json_of_numbers, update_many
@@ -27,7 +27,8 @@ MOST_HELD = 5_000
 
 Claimed = tuple[Any, ...]
 CONTROLLED = 11  # whether it has limits or a turn: mostly not, and then nothing more is read
-QUEUE = 12  # in statement ``claim_named`` only
+PATTERN = 12
+QUEUE = 13  # in statement ``claim_named`` only
 Controls = Mapping[int, "tuple[str | None, int]"]
 """The limits and the rank of jobs that have either, by their place in the store."""
 FREE = (None, 0)
@@ -226,12 +227,15 @@ class Claim:
         dependents = [row[0] for row in rows if row[8]]
         inputs = dependencies.inputs_of(self._connection, dependents) if dependents else {}
         losses = dependencies.losses_of(self._connection, dependents)
+        envelopes = patterns.whole(
+            self._connection, [(row[PATTERN], row[1], row[10]) for row in rows]
+        )
         self.deliveries += [
             Delivery(
                 job_id=row[1],
                 queue=queue,
                 priority=row[2],
-                envelope=row[10],
+                envelope=envelope,
                 token=row[3] + 1,
                 attempt=row[4],
                 deliveries=row[5] + 1,
@@ -242,7 +246,7 @@ class Claim:
                 inputs=inputs.get(row[0]) if inputs else None,
                 losses=losses.get(row[0]) if losses else None,
             )
-            for row in rows
+            for row, envelope in zip(rows, envelopes, strict=True)
         ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -15,7 +15,7 @@ from taskmq.transport import Enqueued
 from taskmq.transports._alike import all_plain, is_free
 from taskmq.transports._capacity import make_room
 
-from . import fair, gates
+from . import fair, gates, patterns
 from .links import Node, Stored, insert_links, link, look_up
 from .room import SqliteRoom
 from .rows import (
@@ -76,10 +76,9 @@ def _insert(
     (last,) = connection.execute(SQL["last_seq"]).fetchone()
     token = _first_token(now)
     groups = _alike(batch, nodes, token=token, now=now)
-    inserted = sum(
-        insert_alike(connection, SQL["insert_alike"], (group.ids, group.envelopes), group.rest)
-        for group in groups
-    )
+    inserted = 0
+    for group in groups:
+        inserted += _insert_group(connection, group, last + 1 + inserted)
     places: list[int | None] = list(range(last + 1, last + 1 + inserted))
     if inserted < len(batch):
         added = dict(connection.execute(SQL["added"], (last,)).fetchall())
@@ -98,8 +97,25 @@ class _Group(NamedTuple):
     """Rows that follow each other and differ in nothing but id and envelope."""
 
     rest: tuple[Any, ...]
+    first: Envelope
     ids: list[str]
     envelopes: list[bytes | None]
+    """``None`` for what is stored apart."""
+
+
+def _insert_group(connection: sqlite3.Connection, group: _Group, seq: int) -> int:
+    """Store jobs from that place on, which is the next one; how many were new."""
+    rest, first, ids, envelopes = group
+    shared = None
+    if len(ids) >= patterns.FEWEST and None not in envelopes:
+        shared = patterns.split(first, ids, cast("list[bytes]", envelopes))
+    if shared is None:
+        return insert_alike(connection, SQL["insert_alike"], (ids, envelopes), (*rest, None))
+    pattern, own = shared
+    inserted = insert_alike(connection, SQL["insert_alike"], (ids, own), (*rest, seq))
+    if inserted:
+        patterns.store(connection, seq, inserted, pattern)
+    return inserted
 
 
 def _alike(
@@ -113,8 +129,8 @@ def _alike(
             node = nodes.get(envelope.id)
             rest = _rest_of(envelope, token=token, now=now, node=node)
             if not groups or groups[-1].rest != rest:
-                groups.append(_Group(rest, [], []))
-                _, ids, envelopes = groups[-1]
+                groups.append(_Group(rest, envelope, [], []))
+                _, _, ids, envelopes = groups[-1]
             seen = pattern if node is None else None
         ids.append(envelope.id)
         data = sealed.data

@@ -35,7 +35,7 @@ from .statements import SALVAGE as SQL
 
 __all__ = ["main", "salvage"]
 
-NUMBERED = ("jobs", "envelopes", "results", "turns")
+NUMBERED = ("jobs", "envelopes", "patterns", "results", "turns")
 OTHERS = (
     "edges",
     "inputs",
@@ -111,9 +111,10 @@ def _salvage(
         )
         insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608  # our own names
         counts[table] = sum(connection.execute(insert, row).rowcount for row in read)
+    connection.execute(SQL["drop_parts"])
     (envelopes,) = connection.execute(SQL["envelopes"]).fetchone()
     _adopt_orphans(connection, now)
-    for statement in ("discard_orphans", "discard_results", "discard_edges"):
+    for statement in ("discard_orphans", "discard_patterns", "discard_results", "discard_edges"):
         connection.execute(SQL[statement])
     connection.execute(SQL["give_up_empty"], (now,))
     connection.execute(SQL["give_up_unlinked"], (now,))

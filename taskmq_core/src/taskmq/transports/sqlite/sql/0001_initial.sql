@@ -52,6 +52,7 @@ CREATE TABLE jobs (
     revoked_at REAL,
     failure TEXT,  -- JSON of records.Failure
     history TEXT,  -- JSON list of records.HistoryEntry
+    pattern INTEGER,  -- of `patterns`, if `envelope` is only what is its own
     envelope BLOB,  -- until it has succeeded; a large one is in `envelopes`
     -- The likeliest first: SQLite stops at the first that holds.
     CHECK (
@@ -85,6 +86,16 @@ CREATE INDEX jobs_parked ON jobs (park_until, task) WHERE park_until IS NOT NULL
 CREATE TABLE envelopes (
     seq INTEGER PRIMARY KEY,
     data BLOB NOT NULL
+);
+
+-- What the envelopes of jobs have in common that were stored at once: for them to have short rows.
+-- It is there as long as one of them is.
+CREATE TABLE patterns (
+    seq INTEGER PRIMARY KEY,  -- of the first
+    last INTEGER NOT NULL,  -- the place of the last one
+    head BLOB NOT NULL,  -- up to the id
+    middle BLOB NOT NULL,  -- from there to what is a job's own
+    tail BLOB NOT NULL
 );
 
 CREATE TABLE results (
@@ -223,6 +234,18 @@ BEGIN
     DELETE FROM edges WHERE child = old.seq;
     DELETE FROM nodes WHERE seq = old.seq;
     DELETE FROM turns WHERE seq = old.seq AND old.rank > 0;
+    DELETE FROM patterns WHERE seq = old.pattern AND NOT EXISTS (
+        SELECT 1 FROM jobs
+        WHERE seq BETWEEN patterns.seq AND patterns.last AND pattern = patterns.seq
+    );
+END;
+
+CREATE TRIGGER jobs_pattern AFTER UPDATE OF pattern ON jobs
+BEGIN
+    DELETE FROM patterns WHERE seq = old.pattern AND NOT EXISTS (
+        SELECT 1 FROM jobs
+        WHERE seq BETWEEN patterns.seq AND patterns.last AND pattern = patterns.seq
+    );
 END;
 
 CREATE TRIGGER edges_delete AFTER DELETE ON edges

@@ -25,17 +25,21 @@ WHERE NOT EXISTS (SELECT 1 FROM lines)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_alike
--- New jobs that differ in nothing but id and envelope: the other values are bound once for all of
--- them. The VALUES are repeated for several rows, whose places follow each other behind the newest one.
+-- New jobs that differ in nothing but id and envelope, or what is their own in it: the other values are
+-- bound once for all of them. The VALUES are repeated for several rows, whose places follow each other behind the newest one.
 INSERT INTO jobs (
     id, envelope, phase, state, queue, priority, token, dependencies, pending, visible_at,
     due_at, expires_at, result_ttl, keep_result, on_receipt, max_deliveries, task, enqueued_at,
-    finished_at, key, workflow
+    finished_at, key, workflow, pattern
 )
-SELECT new.*, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+SELECT new.*, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 FROM (VALUES (?, ?)) AS new
 WHERE true
 ON CONFLICT (id) DO NOTHING;
+
+-- name: insert_pattern
+-- What the envelopes of new jobs have in common. (What was there would be nobody's.)
+INSERT OR REPLACE INTO patterns (seq, last, head, middle, tail) VALUES (?, ?, ?, ?, ?);
 
 -- name: insert_envelopes
 -- Large envelopes.

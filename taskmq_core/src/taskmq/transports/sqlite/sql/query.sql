@@ -3,7 +3,14 @@
 SELECT
     jobs.id, jobs.task, jobs.queue, jobs.state, jobs.priority, jobs.attempt, jobs.deliveries,
     jobs.reclaims, jobs.max_deliveries, jobs.enqueued_at, jobs.visible_at,
-    coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
+    CASE
+        WHEN jobs.envelope IS NULL THEN (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)
+        WHEN jobs.pattern IS NULL THEN jobs.envelope
+        ELSE (
+            SELECT CAST(head || jobs.id || middle || jobs.envelope || tail AS BLOB)
+            FROM patterns WHERE patterns.seq = jobs.pattern
+        )
+    END,
     jobs.expires_at, jobs.started_at, jobs.finished_at, jobs.phase, jobs.due_at, jobs.worker,
     results.codec, results.data, jobs.failure, jobs.dead_reason, jobs.parked_reason,
     jobs.parked_at, jobs.cancel_requested, jobs.pending, jobs.workflow, jobs.history, jobs.limits,

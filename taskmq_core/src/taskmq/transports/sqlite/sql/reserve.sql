@@ -33,7 +33,7 @@ SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
     jobs.yields, jobs.dependencies, jobs.parked_at,
     coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
-    jobs.rank > 0 OR jobs.limits IS NOT NULL
+    jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.pattern
 FROM jobs
 WHERE jobs.phase = 2 AND jobs.queue = ? AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
 ORDER BY jobs.priority DESC, jobs.rank, jobs.seq
@@ -45,7 +45,7 @@ SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
     jobs.yields, jobs.dependencies, jobs.parked_at,
     coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
-    jobs.rank > 0 OR jobs.limits IS NOT NULL
+    jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.pattern
 FROM jobs
 WHERE jobs.phase = 2 AND jobs.queue = ? AND jobs.priority = ?
 AND (jobs.expires_at IS NULL OR jobs.expires_at > ?)
@@ -59,11 +59,15 @@ SELECT
     jobs.seq, jobs.id, jobs.priority, jobs.token, jobs.attempt, jobs.deliveries, jobs.reclaims,
     jobs.yields, jobs.dependencies, jobs.parked_at,
     coalesce(jobs.envelope, (SELECT data FROM envelopes WHERE envelopes.seq = jobs.seq)),
-    jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.queue
+    jobs.rank > 0 OR jobs.limits IS NOT NULL, jobs.pattern, jobs.queue
 FROM json_each(:jobs) AS named
 CROSS JOIN jobs ON jobs.id = named.value
 WHERE +jobs.phase = 2 AND (jobs.expires_at IS NULL OR jobs.expires_at > :now)
 AND +jobs.queue IN (SELECT value FROM json_each(:queues));
+
+-- name: patterns
+-- What the envelopes of jobs have in common.
+SELECT seq, head, middle, tail FROM patterns WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: controlled
 -- The limits and turns of some jobs.

@@ -20,6 +20,15 @@ DELETE FROM results WHERE seq NOT IN (SELECT seq FROM jobs);
 -- What belongs to jobs that are lost for good.
 DELETE FROM edges WHERE child NOT IN (SELECT seq FROM jobs);
 
+-- name: discard_patterns
+-- What belongs to jobs that are lost for good.
+DELETE FROM patterns WHERE seq NOT IN (SELECT pattern FROM jobs WHERE pattern IS NOT NULL);
+
+-- name: drop_parts
+-- An envelope is lost if only what is its own is there.
+UPDATE jobs SET envelope = NULL, pattern = NULL
+WHERE pattern NOT IN (SELECT seq FROM patterns);
+
 -- name: give_up_empty
 -- Unfinished jobs whose envelope is lost cannot run.
 UPDATE jobs SET

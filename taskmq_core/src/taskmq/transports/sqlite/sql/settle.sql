@@ -56,7 +56,7 @@ INSERT INTO results (seq, codec, data) VALUES (?, ?, ?);
 
 -- name: replace_envelope
 -- Another envelope for a job; NULL: a large one.
-UPDATE jobs SET envelope = ? WHERE seq = ?;
+UPDATE jobs SET envelope = ?, pattern = NULL WHERE seq = ?;
 
 -- name: expire
 -- EXPIRED, for many at once.
