@@ -284,6 +284,19 @@ def test_signals_tell_of_the_configuration() -> None:
     assert set(app.conf.beat_schedule) == {"a", "b"}
 
 
+def test_on_configure_may_be_a_method_of_the_apps_class() -> None:
+    told = []
+
+    class Own(Celery):
+        def on_configure(self) -> None:  # type: ignore[override]  # a signal otherwise
+            told.append(self.main)
+
+    app = Own("own", set_as_current=False)
+    assert told == []
+    _ = app.conf.broker_url
+    assert told == ["own"]
+
+
 def test_a_misspelled_setting_is_named_when_it_is_set_later_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -91,7 +91,11 @@ class Configured:
         self.conf.add_defaults(fun() if callable(fun) else fun)
 
     def _load_config(self) -> Source | None:
-        self.on_configure.send(sender=self)
+        configure: Any = self.on_configure
+        if isinstance(configure, Signal):
+            configure.send(sender=self)
+        else:
+            configure()
         source = None
         if self._config_source is not None:
             self._config_found = bool(
