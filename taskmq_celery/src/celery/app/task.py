@@ -242,12 +242,12 @@ class Task(Subscriptable):
     def push_request(self, *args: Any, **kwargs: Any) -> None:
         """Make a request the current one: as given or, made from keywords, one that has all else
         from the request before it."""
-        request = args[0] if args and isinstance(args[0], Context) else None
-        if request is None:
-            before = self.request_stack.top
-            known = {} if before is None else vars(before)
-            request = Context({**known, **dict(*args), **kwargs})
-        self.request_stack.push(request)
+        if len(args) == 1 and not kwargs and isinstance(args[0], Context):
+            self.request_stack.push(args[0])
+            return
+        before = self.request_stack.top
+        known = {} if before is None else vars(before)
+        self.request_stack.push(Context({**known, **dict(*args, **kwargs)}))
 
     def pop_request(self) -> None:
         self.request_stack.pop()
