@@ -23,6 +23,7 @@ from celery._state import (
     _deregister_app,
     _register_app,
     _set_current_app,
+    connect_on_app_finalize,
     get_current_task,
     get_current_worker_task,
     set_default_app,
@@ -278,6 +279,35 @@ class Celery(Configured, Connected, Declared, Subscriptable):
     def Beat(self) -> type:  # noqa: N802  # Celery's name
         """The beat class, bound to this app."""
         return self.subclass_with_self("celery.apps.beat:Beat")
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def task(self, *args: Any, **opts: Any) -> Any:
+        """Make a function a task: ``@app.task`` or ``@app.task(bind=True, queue="email")``.
+
+        Options become attributes of the task. The task is made when it is first used, or when the
+        app is finalized; until then a proxy stands for it.
+        """
+        lazy = opts.pop("lazy", True)
+        shared = opts.pop("shared", True)
+        keep = opts.pop("filter", None) or (lambda task: task)
+
+        def make(function: Callable[..., Any]) -> Any:
+            if shared:
+                connect_on_app_finalize(_shared_with(self, function, opts))
+            if not lazy or self.finalized:
+                return keep(self._task_from_fun(function, **opts))
+            promise = PromiseProxy(self._task_from_fun, (function,), opts)
+            self._pending.append(promise)
+            return keep(promise)
+
+        if not args:
+            return make
+        if len(args) == 1:
+            if callable(args[0]):
+                return make(*args)
+            raise TypeError("argument 1 to @task() must be a callable")
+        raise TypeError(f"@task() takes exactly 1 argument ({len(args) + len(opts)} given)")
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -553,6 +583,17 @@ class Celery(Configured, Connected, Declared, Subscriptable):
 
 App = Celery  # its name in old programs
 PendingConfiguration = Settings  # for Celery, what `conf` is until it has been read
+
+
+def _shared_with(
+    owner: Celery, function: Callable[..., Any], options: dict[str, Any]
+) -> Callable[[Celery], Any]:
+    """What gives the task of one app to every app that is finalized later."""
+
+    def share(app: Celery) -> Any:
+        return None if app is owner else app._task_from_fun(function, **options)
+
+    return share
 
 
 def _unpickle_app(cls: type[Celery], pickler: Any, *args: Any) -> Celery:

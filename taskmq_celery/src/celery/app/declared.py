@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kombu.utils.imports import symbol_by_name
 
-from celery._state import _announce_app_finalized, connect_on_app_finalize
+from celery._state import _announce_app_finalized
 from celery.local import PromiseProxy, maybe_evaluate
 from celery.utils.dispatch import Signal
 from celery.utils.imports import gen_task_name
@@ -41,33 +41,6 @@ class Declared:
     _finalize_mutex: threading.RLock
     _pending: deque[PromiseProxy]
     _tasks: TaskRegistry
-
-    def task(self, *args: Any, **opts: Any) -> Any:
-        """Make a function a task: ``@app.task`` or ``@app.task(bind=True, queue="email")``.
-
-        Options become attributes of the task. The task is made when it is first used, or when the
-        app is finalized; until then a proxy stands for it.
-        """
-        lazy = opts.pop("lazy", True)
-        shared = opts.pop("shared", True)
-        keep = opts.pop("filter", None) or (lambda task: task)
-
-        def make(function: Callable[..., Any]) -> Any:
-            if shared:
-                connect_on_app_finalize(_shared_with(self, function, opts))
-            if not lazy or self.finalized:
-                return keep(self._task_from_fun(function, **opts))
-            promise = PromiseProxy(self._task_from_fun, (function,), opts)
-            self._pending.append(promise)
-            return keep(promise)
-
-        if not args:
-            return make
-        if len(args) == 1:
-            if callable(args[0]):
-                return make(*args)
-            raise TypeError("argument 1 to @task() must be a callable")
-        raise TypeError(f"@task() takes exactly 1 argument ({len(args) + len(opts)} given)")
 
     def _task_from_fun(
         self,
@@ -190,14 +163,3 @@ class Declared:
     def _on_register(self, task: tasks_module.Task) -> None:
         if self._engine is not None:
             symbol_by_name("taskmq_celery.engine:register_task")(self, task.name)
-
-
-def _shared_with(
-    owner: Declared, function: Callable[..., Any], options: dict[str, Any]
-) -> Callable[[Any], Any]:
-    """What gives the task of one app to every app that is finalized later."""
-
-    def share(app: Any) -> Any:
-        return None if app is owner else app._task_from_fun(function, **options)
-
-    return share
