@@ -249,6 +249,46 @@ def test_the_end_of_a_lone_job_is_told(store: RedisTransport) -> None:
     listener.close()
 
 
+@pytest.mark.parametrize(
+    ("result", "fields", "is_told"),
+    [
+        (RESULT, {}, True),
+        (RESULT, {"store_result": False}, True),
+        (None, {}, True),
+        (Payload("raw", bytes(range(256)) * 15), {}, True),
+        (Payload("raw", bytes(5_000)), {}, False),
+        (RESULT, {"priority": 3, "queue": "q", "result_ttl": 5.0}, True),
+        (RESULT, {"key": "k"}, False),
+    ],
+)
+def test_who_waits_for_a_lone_job_is_told_what_a_look_would_find(
+    result: Payload | None, fields: dict[str, Any], is_told: bool, store: RedisTransport
+) -> None:
+    sealed = job(**fields)
+    store.enqueue([sealed])
+    (held,) = store.exchange((), wanted()).deliveries
+    listener: Any = store.listen(jobs=[sealed.envelope.id])
+    listener.clear()
+    store.exchange([Ack(held, result)], wanted())
+    assert listener.wait(PATIENCE)
+    assert listener.ended == (store.get([held.job_id])[0] if is_told else None)
+    listener.close()
+
+
+@pytest.mark.parametrize("word", [b"?", b"\0\0\0\1\xc1", b"\0\0\0\1\x80", b"\0\0\0\1\x80x"])
+def test_what_somebody_else_says_of_a_job_is_no_more_than_a_wake(
+    word: bytes, store: RedisTransport, redis_url: str
+) -> None:
+    listener: Any = store.listen(jobs=["a"])
+    with Redis.from_url(redis_url) as client:
+        for _ in range(2):  # whoever reads goes on
+            listener.clear()
+            client.publish("{taskmq}:job:a", word)
+            assert listener.wait(PATIENCE)
+            assert listener.ended is None
+    listener.close()
+
+
 def test_others_hear_when_a_lone_lease_ends_first(redis_url: str, store: RedisTransport) -> None:
     """Whoever waits for a lease that ends later has to look earlier now."""
     other = open_store(redis_url)

@@ -212,6 +212,9 @@ class _Wait:
                     waited = f"after {self._timeout:g} s"
                     raise ResultTimeout(f"job {record.id} is {record.state} {waited}")
                 listener.wait(left)
+                ended: JobRecord | None = getattr(listener, "ended", None)
+                if ended is not None:  # a store may tell with the news what a look would find
+                    return ended
         finally:
             listener.close()
 

@@ -24,14 +24,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+import msgspec
 from redis.connection import AbstractConnection
 
 from taskmq.errors import TransportError, TransportUnavailable
+from taskmq.records import JobRecord
 from taskmq.transports._tokens import TokenListener
 
 from .errors import FAILURES
 from .resp import Pushes, packed_command
 from .server import Server
+from .wire import record_told
 
 __all__ = ["Hub", "RedisListener"]
 
@@ -60,6 +63,8 @@ class RedisListener(TokenListener):
     def __init__(self, channels: Iterable[str], hub: Hub, *, patient: bool = False) -> None:
         super().__init__()
         self.patient = patient
+        self.ended: JobRecord | None = None
+        """The job that is listened to, if its end was told with all that a look would find."""
         self.channels = frozenset(channel.encode() for channel in channels)
         self.bell: Bell | None = None
         """Ends the wait of its thread, while that reads for itself."""
@@ -133,6 +138,7 @@ class Hub:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
+        self._jobs = self._server.name("job:").encode()
         self._pulse = self._server.name(f"pulse:{self._server.sender()}").encode()
         self._bell: Bell | None = None  # until there is a thread
         self._changed = threading.Condition()
@@ -429,27 +435,37 @@ class Hub:
             if not data:
                 return
             self._heard = time.monotonic()
-            told: set[Any] = set()
+            told: dict[Any, Any] = {}
             confirmed: set[Any] = set()
             for push in self._pushes.feed(data):
                 if len(push) != 3:  # the answer to a PING
                     continue
                 kind, channel, word = push
                 if kind == b"subscribe":
-                    told.add(channel)
+                    told[channel] = b""
                     confirmed.add(channel)
                 elif kind == b"message" and not self._is_own(channel, word):
-                    told.add(channel)
+                    told[channel] = word
             if confirmed:
                 with self._changed:
                     self._confirmed |= confirmed & self._requested
                     self._changed.notify_all()
-            for channel in told:
+            for channel, word in told.items():
+                ended = self._ended(channel, word) if word else None
                 for listener in tuple(self._listeners.get(channel, ())):  # others come and go
+                    listener.ended = ended
                     if listener is reader:
                         listener.tell()
                     else:
                         listener.wake()
+
+    def _ended(self, channel: bytes, word: bytes) -> JobRecord | None:
+        if not channel.startswith(self._jobs):
+            return None
+        try:
+            return record_told(channel.removeprefix(self._jobs).decode(), word)
+        except (msgspec.DecodeError, ValueError):  # not ours: then a look tells
+            return None
 
     def _is_own(self, channel: Any, word: Any) -> bool:
         """Whether this process tells itself of a reservation, and nobody else in it listens: who

@@ -28,6 +28,7 @@ __all__ = [
     "packed",
     "payload_of",
     "raw_bytes",
+    "record_told",
     "records_of",
     "replacement_of",
     "run_of",
@@ -225,6 +226,16 @@ def _held(job: Stored, running: int) -> Held | None:
     # No limit of its own: the pause of its workflow holds it.
     own = (each for each in job.limits or () if each.gate == job.gate)
     return next((Held(limit=limit, running=running) for limit in own), None)
+
+
+def record_told(job_id: str, word: bytes) -> JobRecord | None:
+    """The record of a job that has succeeded, as lua/lone.lua tells it; ``None``: it was told that
+    it has ended, and no more."""
+    if not word:
+        return None
+    end = 4 + int.from_bytes(word[:4], "big")
+    record = _record(job_id, word[4:end], None, word[end:] or None, None, None, 0)
+    return record if record.state is JobState.SUCCEEDED else None
 
 
 # -- workers -------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
 --
 -- Only what is asked to, by ARGV[2]. The answer is that of exchange.lua.
 
+local MOST_TOLD = 4096  -- bytes of a result
+
 local function lone()
   local args, prefix = cmsgpack.unpack(ARGV[1]), string.sub(KEYS[1], 1, -5)
   local call, format, sub = redis.call, string.format, string.sub
@@ -74,11 +76,15 @@ local function lone()
       begun = ending.with
       call('HSET', prefix .. 'results', over, result)
     end
-    call('HSET', prefix .. 'jobs', over, begun .. sub(over_data, Marks.taken_fields()))
+    local record = begun .. sub(over_data, Marks.taken_fields())
+    call('HSET', prefix .. 'jobs', over, record)
     call('HDEL', prefix .. 'envelopes', over)
     call('ZREM', prefix .. 'leased:' .. over_queue, over .. '.' .. over .. '.' .. over)
     call('ZADD', prefix .. 'finished', ending.until_then, over)
-    call('PUBLISH', prefix .. 'job:' .. over, '')
+    -- Whoever waits for it is told what there is to know, unless it is much.
+    local kept = result and ending.with and result or ''
+    local word = #kept > MOST_TOLD and '' or struct.pack('>I4', #record) .. record .. kept
+    call('PUBLISH', prefix .. 'job:' .. over, word)
   end
   if id then
     answer.lines, answer.deliveries[1] = {{queue, 0 - score, 1}}, id
