@@ -116,6 +116,15 @@ JOINED_BODY = several(
 GROUP_WITH_LINKS = several(
     "chain", task(), several("group", task(tag=2), links=[task(tag=3)]), links=[task(tag=4)]
 )
+CHORD_AT_THE_END = several(
+    "chord",
+    several(
+        "chain",
+        task(),
+        several("group", several("chord", task(tag=2), body=task(tag=3)), task(tag=4)),
+    ),
+    body=task(tag=5),
+)
 DROPPED = several("chain", task("become", task(), ignored=True), task(tag=2))
 
 CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
@@ -178,6 +187,12 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 4}, ["keep", [[[[1, 2], [1, 3]]], 4]]),
         outcome({"value": 4}, ["keep", [[[[5, 2], [1, 3]]], 4]]),
     ),
+    "a chord in a group at the end of a header": (
+        CHORD_AT_THE_END,
+        outcome(PENDING, ["keep", [1]]),
+        outcome({"value": 5}, ["keep", [1]], ["keep", [[], 5]]),
+        outcome({"value": 5}, ["keep", [1]], ["keep", [[], 5]], ["keep", [[], 5]]),
+    ),
     "replaced by a chord whose body is an empty chain": (
         several(
             "chain", task("become", several("chord", task(), body=several("chain"))), task(tag=2)
@@ -210,11 +225,11 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": [[1, [2], [[1]]], 3]}),
         outcome({"value": [[1, [[1]]], 3]}),
     ),
-    "replaced by a group behind a group": (
+    "a task of a header replaced by a chord whose body is several": (
         REPLACED,
         outcome(PENDING, ["become", ["…"]], ["keep", [1]]),
+        outcome({"value": 3}, ["become", ["…"]], ["keep", [1]], ["keep", [[], 3]]),
         outcome({"value": 3}, ["become", ["…"]], ["keep", [1]], ["keep", [2]]),
-        outcome({"value": 3}, ["become", ["…"]], ["keep", [2]]),
     ),
     "links of a chain that ends as a group behind a chord": (
         BEHIND_A_CHORD,
@@ -442,7 +457,9 @@ def test_a_header_waits_for_ever_for_a_task_that_became_a_chord_with_a_group(
     canvas = several("chord", become, body=task(tag=3))
     theirs = outcome(PENDING, ["become", ["…"]], ["keep", [1]])
     ours = outcome({"value": 3}, ["become", ["…"]], ["keep", [1]], ["keep", [[], 3]])
-    assert explained(canvas, theirs, ours) == ["replaced by a group behind a group"]
+    assert explained(canvas, theirs, ours) == [
+        "a task of a header replaced by a chord whose body is several"
+    ]
     assert explained(canvas, theirs, outcome({"value": 3}, ["become", ["…"]])) is None
     assert explained(several("group", become, task(tag=3)), theirs, ours) is None
 

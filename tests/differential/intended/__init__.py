@@ -11,12 +11,12 @@ from tests.differential.agreeing import Agreement
 from tests.differential.canvases import Canvas
 from tests.differential.observed import Outcome
 
-from . import failing, given, groups, ignored, joining, links, nothing, replaced, stamps
+from . import counted, failing, given, groups, ignored, joining, links, nothing, replaced, stamps
 from .difference import Difference
 
 __all__ = ("DIFFERENCES", "Difference", "explained")
 
-THEMES = (given, nothing, joining, ignored, failing, groups, replaced, stamps, links)
+THEMES = (given, counted, nothing, joining, ignored, failing, groups, replaced, stamps, links)
 DIFFERENCES = [each for theme in THEMES for each in theme.DIFFERENCES]
 """Where two of them explain the same, the first is told of."""
 

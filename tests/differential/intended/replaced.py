@@ -18,24 +18,7 @@ from tests.differential.reading import (
 )
 
 from .difference import Difference, become, keep
-from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, never_ends, without
-
-
-def _replaced_by_groups(canvas: Canvas) -> bool:
-    """Whether a task of a header is replaced by a chain that ends as a group behind a group, or by
-    a chord whose body ends as a group."""
-    return any(
-        each["is"] == "task"
-        and each["of"] == "become"
-        and is_chord(each["tag"])
-        and (
-            (is_group(each["tag"]) and each["tag"]["is"] in ("chain", "or"))
-            or (each["tag"]["is"] == "chord" and ends_as_group(each["tag"]))
-        )
-        for header in within(canvas)
-        if is_chord(header)
-        for each in within(header)
-    )
+from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, without
 
 
 def _becomes_a_body(canvas: Canvas) -> bool:
@@ -154,27 +137,6 @@ failed_to_link = Leeway(outcome=_failed_to_link)
 
 
 DIFFERENCES = [
-    Difference(
-        "replaced by a group behind a group",
-        {
-            "is": "chord",
-            "of": [
-                become(
-                    {
-                        "is": "or",
-                        "of": [
-                            {"is": "group", "of": [keep(1)]},
-                            {"is": "group", "of": [keep(2)]},
-                        ],
-                    }
-                ),
-                keep(3),
-            ],
-            "body": keep(4),
-        },
-        _replaced_by_groups,
-        never_ends,
-    ),
     Difference(
         "the result of a task replaced by a chord that ends as a group",
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
@@ -14,6 +15,7 @@ from tests.differential.reading import (
     becomes_nothing,
     is_nothing,
     members,
+    runs_of,
     within,
 )
 
@@ -85,6 +87,48 @@ def went_on(both: Agreement, theirs: Any, ours: Any) -> bool:
 def told(run: Run) -> tuple[str, str]:
     """What tells it from others, as in `runs_of`."""
     return run[0], json.dumps(run[1][-1:], ensure_ascii=False)
+
+
+def _ran_here(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task that Celery does not start has run here."""
+    if not is_pending(theirs) or not isinstance(ours, dict) or not {"value", "error"} & {*ours}:
+        return False
+    return both.same(without(theirs, "state"), without(ours, "value", "error"))
+
+
+def never_started(behind: Callable[[Canvas], list[Canvas]]) -> Leeway:
+    """Celery never starts some part of a canvas; here each task of it runs, and its callbacks."""
+
+    def runs(canvas: Canvas) -> set[tuple[str, str]]:
+        return runs_of(behind(canvas))
+
+    def is_of_it(both: Agreement, run: Run) -> bool:
+        found = both.about(runs)
+        if run[0] not in CALLBACKS:
+            return told(run) in found and _is_one(both, run)
+        names = {"fixed", "<id>", *(f"<{name}:{own}>" for name, own in found)}
+        return run[1][0].replace("\\u2026", "…") in names
+
+    return Leeway(
+        node=_ran_here,
+        got=lambda both, theirs, ours: theirs == "not ready",
+        more=is_of_it,
+    )
+
+
+def _is_one(both: Agreement, run: Run) -> bool:
+    """Whether a task ran once; one that runs on items may have equal ones."""
+    ran: list[str] = both.ours["ran"]
+    items = any(run[1][-1:] == each[-1:] for each in both.about(_items))
+    return items or not run[1] or ran.count(json.dumps(run)) < 2
+
+
+def _items(canvas: Canvas) -> list[Any]:
+    return [
+        item if isinstance(item, list) else [item]
+        for each in within(canvas)
+        for item in each.get("items", ())
+    ]
 
 
 never_ends = Leeway(outcome=_never_ends)
