@@ -142,9 +142,9 @@ def test_a_full_disk(program: Any) -> None:
         import sqlite3
         real = sqlite3.connect
 
-        def connect(*args, **kwargs):  # a disk of 90 pages
+        def connect(*args, **kwargs):  # a disk of 100 pages
             made = real(*args, **kwargs)
-            made.execute("pragma max_page_count=90")
+            made.execute("pragma max_page_count=100")
             return made
 
         sqlite3.connect = connect

@@ -94,7 +94,7 @@ def test_a_call_that_is_overridden_goes_through_it_and_stays_one_run(app: Celery
         ("call", "id-1", False),
         (1, "id-1", False),
         ("call", "id-1", False),
-        (0, None, True),  # called from within its own body: a run of its own, and no worker's
+        (0, "id-1", False),  # called from within its own body, as in Celery
     ]
 
 
