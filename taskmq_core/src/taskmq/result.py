@@ -47,7 +47,7 @@ class Result(Generic[R]):
     __slots__ = ("_task", "app", "created", "id")
 
     def __init__(
-        self, app: App, job_id: str, *, task: Task[..., R] | None = None, created: bool = True
+        self, app: App, job_id: str, task: Task[..., R] | None = None, created: bool = True
     ) -> None:
         self.app = app
         self.id = job_id
