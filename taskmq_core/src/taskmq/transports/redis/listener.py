@@ -48,9 +48,9 @@ FOREVER = float("inf")
 READ_AT_ONCE = 65536
 GONE = getattr(select, "POLLRDHUP", 0)
 """That the server has closed the connection, whatever there is to read."""
-LENT = 1.0
-"""Seconds for which what patient listeners wait for may lie unread, while a worker that has read
-for them is busy."""
+LENT = 0.5
+"""Seconds after which the hub's thread looks whether a worker that has read for patient listeners
+still does: what these wait for lies unread no longer than twice that."""
 LEFT_OVER = 32
 """Channels that nobody listens to any more before the server is told by itself."""
 RECONNECT = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -162,7 +162,7 @@ class Hub:
 
     def listen(self, channels: Iterable[str], *, patient: bool = False) -> RedisListener:
         """A listener that is told of everything from now on. One that is patient may be told up to
-        `LENT` seconds late. Raises `TransportUnavailable`."""
+        twice `LENT` seconds late. Raises `TransportUnavailable`."""
         if self._pid != os.getpid():
             self._begin()  # the thread and the connection are the parent's
         listener = RedisListener(channels, self, patient=patient)
