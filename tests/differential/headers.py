@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .canvases import Canvas
-from .reading import SEVERAL, alone, ends_as_group, is_group, is_nothing, members
+from .reading import (
+    SEVERAL,
+    alone,
+    ends_as_group,
+    group_at_the_end,
+    is_group,
+    is_nothing,
+    members,
+)
 
 
 class Header(NamedTuple):
@@ -50,13 +58,6 @@ def flat(canvases: Iterable[Canvas]) -> list[Canvas]:
     for each in map(alone, canvases):
         found += flat(each["of"]) if each["is"] == "group" else [each]
     return found
-
-
-def group_at_the_end(canvas: Canvas) -> Canvas:
-    """Of what ends as a group."""
-    while canvas["is"] not in ("group", "chunks"):
-        canvas = canvas["body"] if canvas["is"] == "chord" else canvas["of"][-1]
-    return canvas
 
 
 def nested(header: Header) -> list[Canvas]:

@@ -27,6 +27,11 @@ def members(canvas: Canvas) -> list[Canvas]:
     return canvas["of"] if canvas["is"] in SEVERAL else []
 
 
+def steps(chain: Canvas) -> list[Canvas]:
+    """Those of a chain, without empty chains, which leave no trace."""
+    return [each for each in chain["of"] if not is_empty_chain(each)]
+
+
 def is_nothing(canvas: Canvas) -> bool:
     """Whether no task is in it."""
     if canvas["is"] == "chunks":
@@ -37,8 +42,8 @@ def is_nothing(canvas: Canvas) -> bool:
 
 def is_group(canvas: Canvas) -> bool:
     """Whether it is a group, or ends as one."""
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        return is_group(canvas["of"][-1])
+    if canvas["is"] in ("chain", "or") and steps(canvas):
+        return is_group(steps(canvas)[-1])
     kind: str = canvas["is"]
     return kind in ("group", "chunks")
 
@@ -53,8 +58,8 @@ def is_chord(canvas: Canvas) -> bool:
 
 def ends_as_group(canvas: Canvas) -> bool:
     """Whether it is a group, or a chain or a chord that ends as one."""
-    if canvas["is"] in ("chain", "or") and canvas["of"]:
-        return ends_as_group(canvas["of"][-1])
+    if canvas["is"] in ("chain", "or") and steps(canvas):
+        return ends_as_group(steps(canvas)[-1])
     return ends_as_group(canvas["body"]) if canvas["is"] == "chord" else is_group(canvas)
 
 
@@ -72,13 +77,13 @@ def groups_behind(canvas: Canvas) -> list[tuple[Canvas, list[Canvas]]]:
     the same chain and is linked to it."""
     return [
         (
-            _group_at_the_end(each["of"][number - 1]),
-            [*each["of"][number:], *each.get("links", ())],
+            group_at_the_end(steps(each)[number - 1]),
+            [*steps(each)[number:], *each.get("links", ())],
         )
         for each in within(canvas)
         if each["is"] in ("chain", "or")
-        for number in range(1, len(each["of"]))
-        if _is_group_behind(each["of"][:number])
+        for number in range(1, len(steps(each)))
+        if _is_group_behind(steps(each)[:number])
     ]
 
 
@@ -87,20 +92,22 @@ def behind_groups_behind(canvas: Canvas) -> list[Canvas]:
     return [step for _, steps in groups_behind(canvas) for step in steps]
 
 
-def _group_at_the_end(canvas: Canvas) -> Canvas:
+def group_at_the_end(canvas: Canvas) -> Canvas:
+    """Of what ends as a group."""
     while canvas["is"] not in ("group", "chunks"):
-        canvas = canvas["body"] if canvas["is"] == "chord" else canvas["of"][-1]
+        canvas = canvas["body"] if canvas["is"] == "chord" else steps(canvas)[-1]
     return canvas
 
 
-def _is_group_behind(steps: list[Canvas]) -> bool:
+def _is_group_behind(several: list[Canvas]) -> bool:
     """Whether these steps end as a group that has waited for another one."""
-    *before, last = steps
+    *before, last = several
     if last["is"] == "chord":
         return ends_as_group(last)
     if any(is_group(each) or is_chord(each) for each in before):
         return ends_as_group(last)
-    return last["is"] in ("chain", "or") and len(last["of"]) > 0 and _is_group_behind(last["of"])
+    inner = steps(last) if last["is"] in ("chain", "or") else []
+    return len(inner) > 0 and _is_group_behind(inner)
 
 
 def headers_with_lost_ends(canvas: Canvas) -> list[Canvas]:
@@ -180,6 +187,14 @@ def alone(canvas: Canvas) -> Canvas:
     """What is joined with nothing is itself."""
     while canvas["is"] == "or" and len(canvas["of"]) == 1 and "links" not in canvas:
         (canvas,) = canvas["of"]
+    return canvas
+
+
+def only(canvas: Canvas) -> Canvas:
+    """What is joined with nothing, and the only member of a group, is itself."""
+    while canvas["is"] == "group" and len(canvas["of"]) == 1:
+        (canvas,) = canvas["of"]
+        canvas = alone(canvas)
     return canvas
 
 

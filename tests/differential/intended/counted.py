@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.differential.canvases import Canvas
-from tests.differential.headers import body_of, flat, group_at_the_end, headers, last_tasks, nested
-from tests.differential.reading import ends_in_nothing, is_nothing, members
+from tests.differential.headers import body_of, flat, headers, last_tasks, nested
+from tests.differential.reading import ends_in_nothing, group_at_the_end, is_nothing, members
 
 from .difference import Difference, become, keep
 from .shared import never_started

@@ -10,6 +10,7 @@ from tests.differential.reading import (
     alone,
     is_chord,
     is_group,
+    steps,
     within,
 )
 
@@ -76,9 +77,9 @@ def _keywords_for_a_chord(canvas: Canvas) -> bool:
 def _begins_with_several(canvas: Canvas) -> bool:
     if canvas["is"] in ("group", "chord"):
         return any(map(_begins_with_several, canvas["of"]))
-    if canvas["is"] not in ("chain", "or") or not canvas["of"]:
+    if canvas["is"] not in ("chain", "or") or not steps(canvas):
         return False
-    first = canvas["of"][0]
+    first = steps(canvas)[0]
     return first["is"] in ("chord", "group", "chunks") or _begins_with_several(first)
 
 

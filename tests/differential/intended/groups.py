@@ -43,8 +43,12 @@ def _behind_groups_behind(canvas: Canvas) -> bool:
 
 def _lazy_group_of_groups(canvas: Canvas) -> bool:
     return any(
-        each.get("lazy") and any(ends_as_group(_with_tasks(member)) for member in each["of"])
+        ends_as_group(_with_tasks(member))
         for each in within(canvas)
+        if each.get("lazy")
+        for inner in within(each)
+        if inner["is"] in ("group", "chord")
+        for member in inner["of"]
     )
 
 
@@ -95,10 +99,25 @@ def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
     if len(ours) < 2 or not isinstance(ours[0], list):
         return False
     return (
-        any(json.dumps(ours[-1:]) == own for _, own in both.about(_behind_groups))
+        any(
+            json.dumps(ours[-1:], ensure_ascii=False) == own
+            for _, own in both.about(_behind_groups)
+        )
         and any(both.same(theirs[0], one) for one in ours[0])
         and both.in_turn(theirs[1:], ours[1:])
     )
+
+
+def _waits_here(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has gone on behind a group in which a task has no result, since another one has: here
+    all that is behind waits for it."""
+    if not is_pending(ours) or not isinstance(theirs, dict) or not _has_skipped(both):
+        return False
+    return both.same(without(theirs, "value", "error"), without(ours, "state"))
+
+
+def _has_skipped(both: Agreement) -> bool:
+    return any(json.loads(line)[0] == "skip" for line in both.ours["ran"])
 
 
 def _is_behind_group(both: Agreement, run: Run) -> bool:
@@ -107,7 +126,7 @@ def _is_behind_group(both: Agreement, run: Run) -> bool:
     behind = both.about(_behind_groups)
     if run[0] not in CALLBACKS:
         return told(run) in behind
-    return run[1] == ["fixed"] or run[1][0] in {f"<{name}:{own}>" for name, own in behind}
+    return run[1][0] in {"fixed", "<id>", *(f"<{name}:{own}>" for name, own in behind)}
 
 
 def _behind_groups(canvas: Canvas) -> set[tuple[str, str]]:
@@ -171,9 +190,13 @@ def _one_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 several_times = Leeway(
     node=lambda both, theirs, ours: (
-        _one_of_several(both, theirs, ours) or went_on(both, theirs, ours)
+        _one_of_several(both, theirs, ours)
+        or went_on(both, theirs, ours)
+        or _waits_here(both, theirs, ours)
     ),
-    got=lambda both, _, ours: has_failed(both, ours),
+    got=lambda both, _, ours: (
+        has_failed(both, ours) or (ours == "not ready" and _has_skipped(both))
+    ),
     fewer=_is_behind_group,
 )
 pending_header = Leeway(node=_pending_header)

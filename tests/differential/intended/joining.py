@@ -8,6 +8,7 @@ from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
 from tests.differential.reading import (
     ends_as_group,
+    is_group,
     is_nothing,
     members,
     within,
@@ -36,11 +37,20 @@ def _joins_at_the_end_of_a_header(canvas: Canvas) -> bool:
 
 def _joins_without_a_body(canvas: Canvas) -> bool:
     return any(
-        each["is"] == "chord"
-        and is_nothing(each["body"])
-        and any(one["of"] == "join" for member in each["of"] for one in within(member))
+        one["of"] == "join"
         for each in within(canvas)
+        for header, *behind in _headers(each)
+        if all(map(is_nothing, behind))
+        for one in within(header)
     )
+
+
+def _headers(canvas: Canvas) -> list[list[Canvas]]:
+    """Those of a chord or of a chain, each with what follows it."""
+    if canvas["is"] == "chord":
+        return [[{"is": "group", "of": canvas["of"]}, canvas["body"]]]
+    parts = canvas["of"] if canvas["is"] in ("chain", "or") else []
+    return [parts[number:] for number in range(len(parts) - 1) if is_group(parts[number])]
 
 
 def _is_added(both: Agreement, run: Run) -> bool:

@@ -10,6 +10,7 @@ from tests.differential.reading import (
     is_group,
     lone_steps,
     lost_links,
+    only,
     runs_of,
     within,
 )
@@ -33,8 +34,8 @@ def _with_lost_errbacks(canvas: Canvas) -> list[Canvas]:
         member
         for each in within(canvas)
         if each["is"] == "chain" and len(each["of"]) == 1
-        for member in (each["of"][0], alone(each["of"][0]))
-        if member["is"] in ("chain", "or")
+        for member in (each["of"][0], only(alone(each["of"][0])))
+        if only(alone(member))["is"] in ("chain", "or")
     ]
     return [each for each in (*lone_steps(canvas), *lone) if "errbacks" in each]
 

@@ -34,10 +34,11 @@ from .shared import (
 )
 
 INDEX_ERROR = re.compile(r"""IndexError(: |\(\\?['"])list index out of range(\\?['"]\))?""")
-GROUP_AS_LINK = (
-    "TypeError: Cannot add link to group: do that on individual tasks",
-    "TypeError: Cannot add link to group: use a chord",
+WRONG_CALL = re.compile(
+    r"TypeError: Cannot add link to group: (do that on individual tasks|use a chord)"
+    r"|AttributeError: '(str|int|list)' object has no attribute 'clone'"
 )
+"""What a call of a group with links raises, and that of a chord with something else than a body."""
 
 
 def _empty(canvas: Canvas) -> bool:
@@ -102,13 +103,15 @@ def _becomes_a_linked_nothing(canvas: Canvas) -> bool:
 
 def _cannot_apply(both: Agreement) -> bool:
     """Celery cannot apply it, since something in it is empty; here it can be, and ends, or has
-    the other error that Celery has of groups as links. Or it gives nothing there, and an empty
+    another error that Celery has of such calls. Or it gives nothing there, and an empty
     group here."""
     wrong = both.ours.get("error")
     if both.theirs == {"result": None, "get": None, "ran": []}:
         return both.ours == {"result": {"group": []}, "get": {"value": []}, "ran": []}
     ended = ends(both) or _waits_for_ignored(both)
-    return both.theirs == {"error": EMPTY} and (ended or wrong in GROUP_AS_LINK)
+    return both.theirs == {"error": EMPTY} and (
+        ended or bool(wrong and WRONG_CALL.fullmatch(wrong))
+    )
 
 
 def _waits_for_ignored(both: Agreement) -> bool:

@@ -17,7 +17,7 @@ from tests.differential.reading import (
     within,
 )
 
-from .difference import Difference, become, keep
+from .difference import Difference, become, fail, keep
 from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, without
 
 
@@ -130,6 +130,26 @@ def _failed_to_link(both: Agreement) -> bool:
     return NOT_A_SIGNATURE in found and "error" not in both.ours and both.runs(more=True)
 
 
+def _behind_what_became_a_group(canvas: Canvas) -> set[tuple[str, str]]:
+    """The runs of what is behind a task with error callbacks that is replaced by a chain that ends
+    as a group."""
+    return runs_of(
+        behind
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for number, step in enumerate(each["of"], 1)
+        if step["of"] == "become" and "errbacks" in step and step["tag"]["is"] in ("chain", "or")
+        if ends_as_group(step["tag"])
+        for behind in each["of"][number:]
+    )
+
+
+def _is_called_for_others(both: Agreement, run: Run) -> bool:
+    found = both.about(_behind_what_became_a_group)
+    names = {"fixed", "<id>", *(f"<{name}:{own}>" for name, own in found)}
+    return run[0] in CALLBACKS and run[1][0] in names
+
+
 own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own, fewer=_is_of_a_body)
 one_of_a_body = Leeway(node=_one_of_a_body)
 failed_for_nothing = Leeway(outcome=_failed_for_nothing)
@@ -212,5 +232,22 @@ DIFFERENCES = [
         },
         _becomes_a_linked_body,
         failed_to_link,
+    ),
+    Difference(
+        "error callbacks of a task replaced by a chain that ends as a group",
+        {
+            "is": "or",
+            "of": [
+                {
+                    **become(
+                        {"is": "chain", "of": [keep(1), {"is": "group", "of": [keep(2), keep(3)]}]}
+                    ),
+                    "errbacks": ["old"],
+                },
+                fail(4),
+            ],
+        },
+        lambda canvas: bool(_behind_what_became_a_group(canvas)),
+        Leeway(fewer=_is_called_for_others),
     ),
 ]
