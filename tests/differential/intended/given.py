@@ -129,11 +129,16 @@ def _with_keyword(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _keyword_taken(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """A task takes a keyword there, and is immutable here, maybe with one of its own."""
+    """A task takes a keyword there, and maybe what is given, and is immutable here, maybe with a
+    keyword of its own."""
     if not isinstance(theirs, list) or not isinstance(ours, list):
         return False
     own = ours[:-1] if ours and isinstance(ours[-1], dict) else ours
-    return _keyword(both) in theirs[-1:] and both.in_turn(theirs[:-1], own)
+    if _keyword(both) not in theirs[-1:]:
+        return False
+    given = both.canvas.get("given", [])
+    before = [theirs[:-1], theirs[len(given) : -1]] if theirs[:1] == given else [theirs[:-1]]
+    return any(both.in_turn(each, own) for each in before)
 
 
 cannot_be_immutable = Leeway(outcome=_cannot_be_immutable)

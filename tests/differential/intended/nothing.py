@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
+from tests.differential.headers import headers
 from tests.differential.reading import (
     becomes_nothing,
     groups_behind,
@@ -94,11 +95,27 @@ def _without_parent(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _becomes_a_linked_nothing(canvas: Canvas) -> bool:
-    return any(
-        each["of"] == "become"
-        and any(is_nothing(one) and "links" in one for one in within(each["tag"]))
-        for each in within(canvas)
+    return any(map(_is_linked_nothing, within(canvas)))
+
+
+def _is_linked_nothing(task: Canvas) -> bool:
+    return task["of"] == "become" and any(
+        is_nothing(one) and "links" in one for one in within(task["tag"])
     )
+
+
+def _behind_linked_nothing(canvas: Canvas) -> set[tuple[str, str]]:
+    """What is linked to such a task, or behind a header in which one is."""
+    behind = [link for each in within(canvas) if _is_linked_nothing(each) for link in _links(each)]
+    for header in headers(canvas):
+        if any(_is_linked_nothing(one) for each in header.members for one in within(each)):
+            behind += header.behind
+    return runs_of(behind)
+
+
+def _links(canvas: Canvas) -> list[Canvas]:
+    found: list[Canvas] = canvas.get("links", [])
+    return found
 
 
 def _cannot_apply(both: Agreement) -> bool:
@@ -133,8 +150,15 @@ def _failed_otherwise(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _is_behind_lost_end(both: Agreement, run: Run) -> bool:
-    """Whether it is of a task that is not in a header whose end is lost."""
-    return told(run) in both.about(_beside_lost_ends) or run[0] in CALLBACKS
+    """Whether it is of a task that is not in a header whose end is lost, or a callback of one."""
+    return _is_of(run, both.about(_beside_lost_ends))
+
+
+def _is_of(run: Run, found: set[tuple[str, str]]) -> bool:
+    """Whether it is of one of these tasks, or a callback of one, which may not have run."""
+    if run[0] not in CALLBACKS:
+        return told(run) in found
+    return run[1][0] in {"fixed", "<id>", *(f"<{name}:{own}>" for name, own in found)}
 
 
 def _behind_empty_bodies(canvas: Canvas) -> list[Canvas]:
@@ -185,7 +209,13 @@ unnoticed = Leeway(
     fewer=_is_behind_lost_end,
 )
 fewer_callbacks = Leeway(fewer=_is_callback)
-became_nothing = Leeway(node=_became_nothing)
+became_nothing = Leeway(
+    node=_became_nothing,
+    more=lambda both, run: (
+        run[0] not in CALLBACKS and _is_of(run, both.about(_behind_linked_nothing))
+    ),
+    fewer=lambda both, run: run[0] in CALLBACKS and _is_of(run, both.about(_behind_linked_nothing)),
+)
 parent_of_one = Leeway(node=_parent_of_one)
 of_nothing = Leeway(text=_of_nothing)
 
