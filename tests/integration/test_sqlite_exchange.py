@@ -196,6 +196,42 @@ def test_only_the_jobs_that_are_settled_end_wherever_they_are(
     assert [one is Settled.REPEATED for one in again] == [each.job_id in done for each in held]
 
 
+def test_many_successes_keep_their_own_results_and_count_once(store: Store) -> None:
+    """In one look at all of them, if nothing is in the way of that."""
+    store.transport.enqueue(jobs(30))
+    store.transport.enqueue(jobs(30, store_result=False))
+    held = store.exchange(limit=60).deliveries
+    acks = [Ack(delivery, Payload("json", b"%d" % n)) for n, delivery in enumerate(held)]
+    random.Random(3).shuffle(acks)
+    assert set(store.transport.settle(acks)) == {Settled.DONE}
+    records = store.transport.find(JobFilter(limit=100))
+    assert {record.state for record in records} == {JobState.SUCCEEDED}
+    wanted = [Payload("json", b"%d" % n) for n in range(30)]
+    assert [record.result for record in records] == [*wanted, *[None] * 30]
+    assert set(store.transport.settle(acks)) == {Settled.REPEATED}
+
+
+@pytest.mark.parametrize("stale", [0, 7, 19])
+def test_one_stale_settlement_among_many_is_refused_alone(store: Store, stale: int) -> None:
+    store.transport.enqueue(jobs(20))
+    held = list(store.exchange(limit=20).deliveries)
+    store.transport.settle([Release(held[stale])])
+    (again,) = store.exchange(limit=20).deliveries
+    answers = list(store.transport.settle([Ack(delivery) for delivery in held]))
+    assert [answers.pop(stale), *set(answers)] == [Settled.LEASE_LOST, Settled.DONE]
+    assert store.transport.settle([Ack(again), *map(Ack, held[:9])])[0] is Settled.DONE
+
+
+def test_ids_with_commas_are_not_taken_for_several(store: Store) -> None:
+    names = [f"{n:02},{n:02}" for n in range(10)]
+    store.transport.enqueue([job(id=name) for name in names])
+    held = store.exchange(limit=10).deliveries
+    parts = [part for name in names for part in name.split(",")]
+    lost = [msgspec.structs.replace(held[0], job_id=part) for part in parts]
+    assert set(store.transport.settle(list(map(Ack, lost)))) == {Settled.LEASE_LOST}
+    assert set(store.transport.settle(list(map(Ack, held)))) == {Settled.DONE}
+
+
 def test_large_and_binary_values_survive(store: Store) -> None:
     binary = bytes(range(256)) * 1000
     (answer,) = store.transport.enqueue([job(args=_raw("ü" * 100_000))])

@@ -73,6 +73,15 @@ def test_parameters_are_question_marks_or_names_but_no_numbers() -> None:
     assert not [name for name, sql in STATEMENTS.items() if re.search(r"\?\d", sql)]
 
 
+@pytest.mark.parametrize("database", [new_database, misled_database])
+def test_jobs_that_are_alike_come_in_the_order_of_the_store(database: object) -> None:
+    assert callable(database)
+    connection = database()
+    steps = plan(connection, statements.SETTLE["alike"])
+    connection.close()
+    assert "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in steps
+
+
 def test_every_statement_runs_on_the_schema() -> None:
     connection = new_database()
     for sql in STATEMENTS.values():

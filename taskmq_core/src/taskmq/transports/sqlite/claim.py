@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from taskmq.transport import Delivery, Reservation
@@ -27,7 +28,7 @@ MOST_HELD = 5_000
 
 Claimed = tuple[Any, ...]
 CONTROLLED = 11  # whether it has limits or a turn: mostly not, and then nothing more is read
-PATTERN = 12
+PARTS = itemgetter(12, 1, 10)  # of an envelope: its pattern, the id, what is in the row
 QUEUE = 13  # in statement ``claim_named`` only
 Controls = Mapping[int, "tuple[str | None, int]"]
 """The limits and the rank of jobs that have either, by their place in the store."""
@@ -227,9 +228,7 @@ class Claim:
         dependents = [row[0] for row in rows if row[8]]
         inputs = dependencies.inputs_of(self._connection, dependents) if dependents else {}
         losses = dependencies.losses_of(self._connection, dependents)
-        envelopes = patterns.whole(
-            self._connection, [(row[PATTERN], row[1], row[10]) for row in rows]
-        )
+        envelopes = patterns.whole(self._connection, list(map(PARTS, rows)))
         self.deliveries += [
             Delivery(
                 job_id=row[1],

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from taskmq.envelope import Envelope
@@ -22,6 +24,7 @@ __all__ = ["FEWEST", "Pattern", "split", "store", "whole"]
 FEWEST = 16
 """From so many jobs on it is worth it: a pattern is a page more for the commit."""
 LOST = b"", b"", b""
+_first = itemgetter(0)
 ARGS, KWARGS = b'"args":', b',"kwargs":'
 
 
@@ -80,13 +83,13 @@ def whole(
         return [own for _, _, own in parts]
     rows = connection.execute(SQL["patterns"], (json_of_numbers(seqs),)).fetchall()
     patterns = {seq: (head, middle, tail) for seq, head, middle, tail in rows}
-    envelopes, seen = [], None
-    for seq, job_id, own in parts:
+    envelopes: list[bytes] = []
+    for seq, group in groupby(parts, _first):
         if seq is None:
-            envelopes.append(own)
-            continue
-        if seq != seen:
+            envelopes += [own for _, _, own in group]
+        else:
             head, middle, tail = patterns.get(seq, LOST)
-            seen = seq
-        envelopes.append(b"".join((head, job_id.encode(), middle, own, tail)))
+            envelopes += [
+                b"".join((head, job_id.encode(), middle, own, tail)) for _, job_id, own in group
+            ]
     return envelopes

@@ -2,6 +2,15 @@
 -- Between which places two jobs are.
 SELECT min(seq), max(seq) FROM jobs WHERE id IN (?, ?);
 
+-- name: alike
+-- The jobs from one to another that run with a token, and whose success has no consequences: their ids in
+-- the order of the store (by its key), how many, their places, and whether their results are kept.
+SELECT group_concat(id), count(*), min(seq), max(seq), min(keep_result), max(keep_result)
+FROM jobs
+WHERE seq BETWEEN (SELECT seq FROM jobs WHERE id = ?) AND (SELECT seq FROM jobs WHERE id = ?)
+AND phase = 4 AND token = ? AND dependencies = 0 AND result_ttl > 0 AND limits IS NULL
+AND envelope IS NOT NULL;
+
 -- name: examine_between
 -- The same as examine, of all jobs between two places.
 SELECT
