@@ -40,6 +40,7 @@ from taskmq.transports.memory.gates import MemoryBooks
 from taskmq.transports.memory.job import Job as StoredJob
 from taskmq.transports.memory.listener import Signals
 from taskmq.transports.memory.store import Store
+from taskmq.verdicts import Verdicts
 from taskmq.worker.fetcher import Fetcher
 from taskmq.worker.inbox import Inbox
 from taskmq.worker.lease import LeaseKeeper
@@ -471,7 +472,7 @@ def a_kill_settles_twice(patch: Patch) -> None:
 
 
 def a_lost_child_is_a_failure(patch: Patch) -> None:
-    patch.setattr(Executor, "_on_loss", lambda executor, *rest: _as_failure(*rest))
+    patch.setattr(Verdicts, "on_loss", lambda verdicts, *rest: _as_failure(*rest))
 
 
 def _as_failure(

@@ -136,6 +136,18 @@ def what_depends_on_a_dropped_job_is_skipped(subject: Subject) -> None:
         subject.expect(job_id, JobState.SKIPPED, "after its dependency was dropped")
 
 
+@case(NEEDS, "fifo", "dependencies")
+def what_a_dropped_job_makes_ready_stays(subject: Subject) -> None:
+    """What makes room is what was ready before: not a job that runs because another was dropped."""
+    first = subject.add()
+    late = subject.add(after=[first], run_if="failed")
+    second = subject.add()
+    _add(subject, [subject.job()], 1, "drop_oldest")
+    for job_id in (first, second):
+        subject.expect(job_id, JobState.FAILED, "after it had to make room")
+    subject.expect(late, JobState.QUEUED, "after its dependency was dropped")
+
+
 @case(NEEDS)
 def jobs_that_come_back_are_never_refused(subject: Subject) -> None:
     """Capacity is for new jobs: what was handed out may return to a full queue."""

@@ -41,6 +41,21 @@ def ended_lease_makes_the_job_reservable(subject: Subject) -> None:
 
 
 @case()
+def lease_is_extended_twice_in_one_call(subject: Subject) -> None:
+    """A delivery may be named twice: both are answered, and nothing is counted twice."""
+    subject.add()
+    delivery = subject.take(lease=10.0)
+    answers = subject.transport.extend([delivery, delivery], 20.0)
+    equal(list(answers), [LeaseStatus.HELD, LeaseStatus.HELD], "extended")
+    (stats,) = subject.transport.stats()
+    equal(stats.running, 1, "running")
+    subject.clock.advance(15)
+    subject.idle()
+    subject.done(Ack(delivery))
+    equal([each.running for each in subject.transport.stats() if each.running], [], "at the end")
+
+
+@case()
 def reclaimed_job_is_queued_and_its_loss_noted(subject: Subject) -> None:
     """A lost delivery counts as a reclaim and stands in the history with its worker."""
     job_id = subject.add()

@@ -66,12 +66,13 @@ class MemoryRoom:
 
     def drop(self, queue: str, count: int) -> None:
         lines = self._store.lanes[queue].ready
+        lowest: list[str] = []
         for priority in sorted(lines):
-            while count and lines[priority]:
-                job = self._store.jobs[lines[priority].peek()]
-                job.forfeit()
-                endings.give_up(self._store, job, DROPPED, self._now)
-                count -= 1
+            lowest += lines[priority].lowest(count - len(lowest))
+        for job_id in lowest:  # what one of them makes ready has not waited, and stays
+            job = self._store.jobs[job_id]
+            job.forfeit()
+            endings.give_up(self._store, job, DROPPED, self._now)
         refill(self._store, self._now)
 
 

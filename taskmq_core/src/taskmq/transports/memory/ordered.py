@@ -61,6 +61,10 @@ class Ordered(Generic[Place]):
         self.first()
         return self._heap[0][1]
 
+    def lowest(self, count: int) -> list[str]:
+        """The first jobs, at most ``count`` of them, in their order. They stay."""
+        return heapq.nsmallest(count, self._places, key=self._places.__getitem__)
+
     def pop(self) -> str:
         """Take the first job out. Raises ``IndexError`` if there is none."""
         while True:

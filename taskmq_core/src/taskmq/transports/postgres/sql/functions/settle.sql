@@ -231,7 +231,7 @@ DECLARE
 BEGIN
     WITH held AS (
         SELECT jobs.seq, jobs.handout
-        FROM unnest(p_ids, p_tokens) AS g (id, token)
+        FROM (SELECT DISTINCT * FROM unnest(p_ids, p_tokens)) AS g (id, token)
         JOIN taskmq.jobs
             ON jobs.seq = g.token >> 20 AND jobs.token = g.token AND jobs.id = g.id
             AND jobs.state = 'RUNNING'
