@@ -85,13 +85,20 @@ def test_no_job_is_slept_through_while_connections_die(
     other.close()
 
 
-def test_a_server_that_went_silent_is_noticed(
+def open_behind_a_proxy(
     start_service: Start, server: services.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> tuple[services.Proxy, RedisTransport]:
+    """A store that soon asks whether its server still lives."""
     monkeypatch.setattr(listening, "QUIET", 0.3)
     monkeypatch.setattr(listening, "SILENCE", 0.3)
     proxy = start_service(services.Proxy, server)
-    store = open_store(f"{proxy.url}?timeout=1&connect_timeout=1")
+    return proxy, open_store(f"{proxy.url}?timeout=1&connect_timeout=1")
+
+
+def test_a_server_that_went_silent_is_noticed(
+    start_service: Start, server: services.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, store = open_behind_a_proxy(start_service, server, monkeypatch)
     listener = store.listen(["q"])
     proxy.black_hole()  # neither side hears that the other is gone
     listener.clear()
@@ -247,10 +254,7 @@ def test_a_patient_listener_is_told_by_whoever_reads(
 def test_a_silent_server_is_noticed_while_a_thread_reads_for_itself(
     start_service: Start, server: services.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "QUIET", 0.3)
-    monkeypatch.setattr(listening, "SILENCE", 0.3)
-    proxy = start_service(services.Proxy, server)
-    store = open_store(f"{proxy.url}?timeout=1&connect_timeout=1")
+    proxy, store = open_behind_a_proxy(start_service, server, monkeypatch)
     listener = store.listen(["q"])
     listener.clear()
     thread, answers = _waits(listener)

@@ -69,6 +69,7 @@ class Verdicts:
         task: Task[..., Any],
         context: TaskContext,
     ) -> Settlement:
+        """Of a task that returned: a result, what it adds to its workflow, or what replaces it."""
         try:
             if type(result) is Replacement:
                 jobs = self._seal(result.calls)
@@ -97,6 +98,7 @@ class Verdicts:
         task: Task[..., Any],
         context: TaskContext,
     ) -> Settlement:
+        """Of a task that raised. What the frames of ``error`` held is let go."""
         try:
             if isinstance(error, ControlSignal):
                 return self._on_signal(error, delivery, envelope, task, context)
