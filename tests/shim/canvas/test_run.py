@@ -248,7 +248,7 @@ def test_a_header_may_be_of_tasks_themselves(t: Any, value: Value) -> None:
 def test_tasks_of_a_slow_generator_run_once(
     t: Any, value: Value, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr("taskmq_celery.graph.SLOW", -1.0)  # every generator takes longer
+    monkeypatch.setattr("taskmq_celery.graph.growing.SLOW", -1.0)  # every generator takes longer
     result = group(t.note.s(number) for number in range(count)).apply_async()
     assert value(result) == list(range(count))
     assert len(t.ran) == count
