@@ -1,6 +1,7 @@
 """Compare what canvases do on the shim with what they do on the real Celery.
 
 python -m tests.differential --examples 2000 --seed 7    random canvases, on Redis and SQLite
+python -m tests.differential --simple ...                without stamps, keywords, empty groups, ...
 python -m tests.differential --canvas '{"is": "task", "of": "fail", "tag": 1}'
 python -m tests.differential --record 300                what Celery does, for test_recorded.py
 """
@@ -22,7 +23,7 @@ from tests import services
 
 from . import oracle, recorded
 from .canvases import Canvas
-from .generating import generated
+from .generating import generated, simple
 from .intended import DIFFERENCES, explained
 from .observed import Outcome
 from .program import SLOTS
@@ -41,6 +42,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--examples", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--simple",
+        action="store_true",
+        help="nothing but success, failure, retries, replacements, links and error callbacks",
+    )
     parser.add_argument("--store", action="append", choices=STORES, help="default: both")
     parser.add_argument("--shrink", type=int, default=5, help="differences that are made smaller")
     parser.add_argument("--canvas", action="append", type=json.loads, help="JSON, see canvases.py")
@@ -178,7 +184,8 @@ def main(arguments: list[str]) -> int:
             for each in comparison.run(options.canvas):
                 show(*each)
             return 0
-        return compare(comparison, generated(options.examples, options.seed), options.shrink)
+        canvases = generated(options.examples, options.seed, simple if options.simple else dict)
+        return compare(comparison, canvases, options.shrink)
 
 
 if __name__ == "__main__":

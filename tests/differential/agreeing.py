@@ -166,7 +166,7 @@ class Agreement:
                 return False
         if name == "told":  # the id, the error, its own
             same = self._texts(arguments[1], ours[1][1])
-            return same and [arguments[0], *arguments[2:]] == [ours[1][0], *ours[1][2:]]
+            return same and self.in_turn([arguments[0], *arguments[2:]], [ours[1][0], *ours[1][2:]])
         return self.in_turn(arguments, ours[1]) or self._let_pass(arguments, ours[1])
 
 

@@ -157,23 +157,34 @@ def is_empty_chain(canvas: Canvas) -> bool:
 
 def lone_steps(canvas: Canvas) -> list[Canvas]:
     """The steps of chains that are chains whose only step is a chain, and such chains at the end of
-    the first of several that are joined, which is a chord."""
+    the first of several that are joined, which is a chord; what is joined and ends as such a chain,
+    as well."""
     found = [
         step
         for each in within(canvas)
         if each["is"] in ("chain", "or") and len(each["of"]) > 1
         for step in each["of"]
     ]
+    joined = [
+        alone(part)
+        for each in within(canvas)
+        if each["is"] == "or" and len(each["of"]) > 1
+        for part in each["of"]
+    ]
     found += [
         _end_of_chords(alone(each["of"][0]))
         for each in within(canvas)
         if each["is"] == "or" and len(each["of"]) > 1
     ]
-    return [
-        step
-        for step in found
-        if step["is"] == "chain" and len(step["of"]) == 1 and step["of"][0]["is"] in ("chain", "or")
+    return [each for each in found if _is_lone(each)] + [
+        part
+        for part in joined
+        if part["is"] in ("chain", "or") and len(part["of"]) > 1 and _is_lone(part["of"][-1])
     ]
+
+
+def _is_lone(step: Canvas) -> bool:
+    return step["is"] == "chain" and len(step["of"]) == 1 and step["of"][0]["is"] in ("chain", "or")
 
 
 def _end_of_chords(canvas: Canvas) -> Canvas:
@@ -201,8 +212,8 @@ def only(canvas: Canvas) -> Canvas:
 def lost_links(canvas: Canvas) -> list[Canvas]:
     """The links of chains that are the only step of another chain, of that one where it is a step
     itself, of a group from a generator that is the only step of a chain that is the body of a
-    chord, of chains with nothing at their end, and of a group and its tasks at the end of a chain
-    that has links itself."""
+    chord, of chains with nothing at their end, and of a group and its tasks, with those of groups
+    in it, at the end of a chain that has links itself; and of those in groups of their own."""
     lone = [
         (alone(member), each)
         for each in within(canvas)
@@ -218,17 +229,42 @@ def lost_links(canvas: Canvas) -> list[Canvas]:
         if each["is"] in ("chain", "or") and len(each["of"]) > 1 and is_nothing(each["of"][-1])
         for link in each.get("links", ())
     ]
+    linked = [each for each in within(canvas) if "links" in each]
+    if "links" in canvas.get("call", {}):
+        linked.append(canvas)
     outer += [
         link
-        for each in within(canvas)
-        if each["is"] in ("chain", "or") and "links" in each and each["of"][-1:]
-        for member in (each["of"][-1], *members(each["of"][-1]))
-        if each["of"][-1]["is"] in ("group", "chunks")
+        for each in linked
+        if each["is"] in ("chain", "or") and is_group(each)
+        for member in _groups_and_members(group_at_the_end(each))
         for link in member.get("links", ())
     ]
+    outer += [link for each in chains_in_lone_groups(canvas) for link in each.get("links", ())]
     return outer + [
         link
         for member, chain in lone
         if member["is"] in ("chain", "or") or (member.get("lazy") and chain in bodies)
         for link in member.get("links", ())
     ]
+
+
+def chains_in_lone_groups(canvas: Canvas) -> list[Canvas]:
+    """The chains that are all of a group that is joined, or is the only step of a chain."""
+    found = [
+        only(member)
+        for each in within(canvas)
+        if (each["is"] == "chain" and len(each["of"]) == 1) or each["is"] == "or"
+        for member in map(alone, each["of"])
+        if member["is"] == "group"
+    ]
+    return [each for each in found if each["is"] in ("chain", "or")]
+
+
+def _groups_and_members(group: Canvas) -> Iterator[Canvas]:
+    """A group and its members, with those of groups among them."""
+    yield group
+    for each in map(alone, members(group)):
+        if each["is"] == "group":
+            yield from _groups_and_members(each)
+        else:
+            yield each

@@ -127,6 +127,17 @@ CHORD_AT_THE_END = several(
 )
 DROPPED = several("chain", task("become", task(), ignored=True), task(tag=2))
 
+OWN_FAILED = ["note", ['<become:["…"]>', "old"]]
+PAIR = several("group", task(), task(tag=2))
+CHORD_BEHIND = several(
+    "chain", task(), several("chord", task(tag=2), body=task(tag=3)), task(tag=4)
+)
+BECOMES_LINKED = task("become", {**CHORD_BEHIND, "links": [task(tag=5)]})
+BECOMES_FAILING = task(
+    "become",
+    several("chain", task(), several("group", task("fail"), task(tag=2)), task(tag=3), task(tag=4)),
+    errbacks=["old"],
+)
 CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
     "what cannot run has failed": (
         FAILING,
@@ -320,6 +331,35 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": [1, {"k": 1}]}, ["keep", [1], {"kwargs": {"k": 1}}]),
         outcome({"value": [2, {"k": 1}]}, ["keep", [2], {"kwargs": {"k": 1}}]),
     ),
+    "links of a chain with a chord that a task is replaced by": (
+        BECOMES_LINKED,
+        outcome({"value": 4}, ["keep", [3, 5]], ["keep", [[3, 4], 4]]),
+        outcome({"value": 4}, ["keep", [[3, 4], 5]], ["keep", [[3, 4], 4]]),
+        outcome({"value": 4}, ["keep", [[3, 4], 6]], ["keep", [[3, 4], 4]]),
+    ),
+    "whose id error callbacks of a body get": (
+        BECOMES_FAILING,
+        outcome(ERROR, FAILED, ["note", ["<id>", "old"]]),
+        outcome(ERROR, FAILED, OWN_FAILED),
+        outcome(ERROR, FAILED, ["note", ["<keep:[3]>", "old"]]),
+    ),
+    "a group beside nothing in a chain of its own": (
+        several("chain", several("group", several("chain", PAIR), NOTHING)),
+        outcome({"group": [{"value": 1}, {"value": 2}]}),
+        outcome({"group": [{"group": [{"value": 1}, {"value": 2}]}]}),
+        outcome({"group": [{"group": [{"value": 1}, {"value": 3}]}]}),
+    ),
+    "an ignored failure beside the end of a header": (
+        several(
+            "chord",
+            task("fail", ignored=True),
+            several("chain", task(tag=2), several("group", task(tag=3), task(tag=4))),
+            body=task(tag=5),
+        ),
+        outcome({"value": 5}, FAILED, ["keep", [[None, [3, 4]], 5]]),
+        outcome(ERROR, FAILED),
+        outcome(PENDING, FAILED),
+    ),
 }
 
 
@@ -408,7 +448,6 @@ def test_what_celery_loses_is_not_lost_here(canvas: Canvas, run: list[Any]) -> N
 
 
 BODY_FAILED = ["note", ["<keep:[3]>", "old"]]
-OWN_FAILED = ["note", ['<become:["…"]>', "old"]]
 
 
 def test_error_callbacks_of_the_tasks_it_became_are_called_for_the_task_that_was_replaced() -> None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from tests.differential.canvases import Canvas
-from tests.differential.headers import body_of, flat, headers, last_tasks, nested
-from tests.differential.reading import ends_in_nothing, group_at_the_end, is_nothing, members
+from tests.differential.headers import body_of, chained, flat, headers, last_tasks, nested
+from tests.differential.reading import (
+    ends_in_nothing,
+    group_at_the_end,
+    is_group,
+    is_nothing,
+    members,
+)
 
 from .difference import Difference, become, keep
 from .shared import never_started
@@ -37,13 +43,25 @@ def _is_several(canvas: Canvas) -> bool:
 
 def _behind_what_becomes_a_chord(canvas: Canvas) -> list[Canvas]:
     """What is behind a header with a task at the end of a member that is replaced by a chord whose
-    body is a chain or a group."""
+    body is a chain or a group, or with such a task before the last one of a chain, whose body is a
+    group: what comes behind it joins the chord."""
     return [
         each
         for header in headers(canvas)
-        if any(_becomes_a_chord(task) for one in header.members for task in last_tasks(one))
+        if any(
+            any(map(_becomes_a_chord, last_tasks(one))) or _becomes_a_chord_before_the_last(one)
+            for one in header.members
+        )
         for each in header.behind
     ]
+
+
+def _becomes_a_chord_before_the_last(member: Canvas) -> bool:
+    *_, before, last = [None, None, *chained(member)]
+    if before is None or before["of"] != "become" or is_group(last):
+        return False
+    body = body_of(before["tag"])
+    return body is not None and len(body) == 1 and body[0]["is"] in ("group", "chunks")
 
 
 def _becomes_a_chord(task: Canvas) -> bool:

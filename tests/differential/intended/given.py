@@ -97,6 +97,8 @@ def _given(both: Agreement, theirs: Any, ours: Any) -> bool:
     keywords = both.canvas.get("call", {}).get("kwargs")
     if isinstance(ours, list) and keywords is not None and ours[-1:] == [keywords]:
         ours = ours[:-1]
+        if isinstance(theirs, list) and theirs and isinstance(theirs[-1], dict):  # its own
+            theirs = theirs[:-1]
     if not _with_one_more(both, theirs, ours):
         return False
     numbers = [each["tag"] for each in within(both.canvas) if each["of"] in ("tag", "join")]

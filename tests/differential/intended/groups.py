@@ -9,9 +9,12 @@ from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
+from tests.differential.headers import body_of
 from tests.differential.reading import (
+    alone,
     behind_groups_behind,
     ends_as_group,
+    group_at_the_end,
     groups_behind,
     is_group,
     is_nothing,
@@ -52,6 +55,18 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
     )
 
 
+def _group_beside_nothing(canvas: Canvas) -> bool:
+    """Whether a chain is nothing but a group in which something ends as a group, and nothing else
+    has tasks."""
+    return any(
+        len(group["of"]) > 1 and counts(group) == 1 and any(map(ends_as_group, group["of"]))
+        for each in within(canvas)
+        if each["is"] == "chain" and len(each["of"]) == 1
+        for group in map(alone, each["of"])
+        if group["is"] == "group"
+    )
+
+
 def _with_tasks(canvas: Canvas) -> Canvas:
     """A chain without those of its steps that are nothing."""
     if canvas["is"] not in ("chain", "or"):
@@ -88,8 +103,19 @@ def _header_in_a_group(canvas: Canvas) -> bool:
 
 
 def _behind_a_body_of_one(canvas: Canvas) -> bool:
-    """Whether something is behind a chord whose body is a group of one."""
-    return any(counts(group) == 1 for group, _ in groups_behind(canvas))
+    """Whether something is behind a chord whose body is a group of one, or a group is behind a task
+    that is replaced by one."""
+    return any(counts(group) == 1 for group, _ in groups_behind(canvas)) or any(
+        before["of"] == "become" and is_group(behind) and _ends_as_body_of_one(before["tag"])
+        for each in within(canvas)
+        if each["is"] in ("chain", "or")
+        for before, behind in itertools.pairwise(each["of"])
+    )
+
+
+def _ends_as_body_of_one(canvas: Canvas) -> bool:
+    body = body_of(canvas)
+    return body is not None and ends_as_group(body[-1]) and counts(group_at_the_end(body[-1])) == 1
 
 
 def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
@@ -285,6 +311,23 @@ DIFFERENCES = [
             "body": {"is": "group", "of": [{"is": "group", "of": [keep(1)]}], "lazy": True},
         },
         _lazy_group_of_groups,
+        flat,
+    ),
+    Difference(
+        "a group beside nothing in a chain of its own",
+        {
+            "is": "chain",
+            "of": [
+                {
+                    "is": "group",
+                    "of": [
+                        {"is": "chain", "of": [{"is": "group", "of": [keep(1), keep(2)]}]},
+                        {"is": "chain", "of": []},
+                    ],
+                }
+            ],
+        },
+        _group_beside_nothing,
         flat,
     ),
 ]

@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.differential.agreeing import Agreement, Leeway
+from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
+from tests.differential.headers import headers, nested
 from tests.differential.observed import STUCK
 from tests.differential.reading import (
     ends_as_group,
+    failing,
     members,
+    runs_of,
     within,
 )
 
-from .difference import Difference, become, keep
+from .difference import Difference, become, fail, keep
 from .shared import (
+    CALLBACKS,
     ends,
+    has_failed,
     is_pending,
     rest_is_same,
+    told,
+    went_on,
     without,
 )
 
@@ -53,6 +60,27 @@ def _ignored_beside_the_end_of_a_header(canvas: Canvas) -> bool:
         for each in within(canvas)
         if each["is"] in ("chord", "group")
     )
+
+
+def _behind_ignored_failures(canvas: Canvas) -> list[Canvas]:
+    """What is behind a header in which such a task may fail."""
+    return [
+        each
+        for header in headers(canvas)
+        if nested(header)
+        and any("ignored" in task for member in header.members for task in failing(member))
+        for each in header.behind
+    ]
+
+
+def _ran_there(both: Agreement, run: Run) -> bool:
+    return told(run) in runs_of(both.about(_behind_ignored_failures))
+
+
+def _is_callback_of_it(both: Agreement, run: Run) -> bool:
+    found = runs_of(both.about(_behind_ignored_failures))
+    names = {"fixed", "<id>", *(f"<{name}:{own}>" for name, own in found)}
+    return run[0] in CALLBACKS and run[1][0] in names
 
 
 def _ignored_and_replaced(canvas: Canvas) -> bool:
@@ -134,6 +162,12 @@ ignored = Leeway(node=_is_ignored, got=_got_ignored)
 not_handed_on = Leeway(node=_not_handed_on)
 dropped = Leeway(node=_dropped, got=_got_nothing)
 replaced = Leeway(node=_replaced, got=_succeeded)
+unnoticed_failure = Leeway(
+    node=went_on,
+    got=lambda both, theirs, ours: "value" in theirs and has_failed(both, ours),
+    fewer=_ran_there,
+    more=_is_callback_of_it,
+)
 
 
 DIFFERENCES = [
@@ -193,5 +227,18 @@ DIFFERENCES = [
         },
         _ignored_beside_the_end_of_a_header,
         not_handed_on,
+    ),
+    Difference(
+        "an ignored failure beside the end of a header",
+        {
+            "is": "chord",
+            "of": [
+                {**fail(1), "ignored": True},
+                {"is": "chain", "of": [keep(2), {"is": "group", "of": [keep(3), keep(4)]}]},
+            ],
+            "body": keep(5),
+        },
+        lambda canvas: bool(_behind_ignored_failures(canvas)),
+        unnoticed_failure,
     ),
 ]

@@ -6,6 +6,7 @@ from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
 from tests.differential.reading import (
     alone,
+    chains_in_lone_groups,
     is_chord,
     is_group,
     lone_steps,
@@ -37,17 +38,24 @@ def _with_lost_errbacks(canvas: Canvas) -> list[Canvas]:
         for member in (each["of"][0], only(alone(each["of"][0])))
         if only(alone(member))["is"] in ("chain", "or")
     ]
-    return [each for each in (*lone_steps(canvas), *lone) if "errbacks" in each]
+    found = (*lone_steps(canvas), *lone, *chains_in_lone_groups(canvas))
+    return [each for each in found if "errbacks" in each]
 
 
 def _links_behind_a_chord(canvas: Canvas) -> bool:
-    """Whether a chain that ends as a group behind a chord has links, and is in another chain."""
+    """Whether a chain that ends as a group behind a chord has links, and is in another chain, or is
+    the body of a chord that is in one behind something."""
+    chains = [each for each in within(canvas) if each["is"] in ("chain", "or")]
+    inner = [member for each in chains for member in each["of"] if is_chord(member)]
+    bodies = [
+        alone(member["body"])
+        for each in chains
+        for member in map(alone, each["of"][1:])
+        if member["is"] == "chord"
+    ]
     return any(
-        "links" in member and is_group(member) and is_chord(member)
-        for each in within(canvas)
-        if each["is"] in ("chain", "or")
-        for member in each["of"]
-        if member["is"] in ("chain", "or")
+        "links" in each and each["is"] in ("chain", "or") and is_group(each)
+        for each in (*inner, *bodies)
     )
 
 

@@ -55,10 +55,6 @@ def _empty_header(canvas: Canvas) -> bool:
     )
 
 
-def _callbacks_beside_empty_header(canvas: Canvas) -> bool:
-    return _empty_header(canvas) and any("errbacks" in each for each in within(canvas))
-
-
 def _fails_before_nothing(canvas: Canvas) -> bool:
     """Whether something may fail in a header before a chord in another one that ends in nothing."""
     return bool(headers_with_lost_ends(canvas))
@@ -169,10 +165,6 @@ def _beside_lost_ends(canvas: Canvas) -> set[tuple[str, str]]:
     return runs_of([canvas], but=headers_with_lost_ends(canvas))
 
 
-def _is_callback(both: Agreement, run: Run) -> bool:
-    return run[0] in CALLBACKS
-
-
 def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
     """A task that is replaced by nothing fails there."""
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
@@ -208,7 +200,6 @@ unnoticed = Leeway(
     got=lambda both, _, ours: has_failed(both, ours),
     fewer=_is_behind_lost_end,
 )
-fewer_callbacks = Leeway(fewer=_is_callback)
 became_nothing = Leeway(
     node=_became_nothing,
     more=lambda both, run: (
@@ -308,32 +299,5 @@ DIFFERENCES = [
         },
         _fails_before_nothing,
         unnoticed,
-    ),
-    Difference(
-        "callbacks behind an empty header",
-        {
-            "is": "chord",
-            "of": [keep(1), fail(2)],
-            "body": {
-                "is": "group",
-                "of": [
-                    {
-                        "is": "chord",
-                        "of": [{**become(keep(3)), "args": ["p"]}],
-                        "body": {**fail(4), "args": [[1]]},
-                    },
-                    {
-                        "is": "chord",
-                        "of": [],
-                        "body": {**fail(5), "args": ["p"]},
-                        "lazy": True,
-                        "errbacks": ["new"],
-                    },
-                ],
-                "lazy": True,
-            },
-        },
-        _callbacks_beside_empty_header,
-        fewer_callbacks,
     ),
 ]

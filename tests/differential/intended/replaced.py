@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
+from tests.differential.headers import body_of, chained
 from tests.differential.reading import (
     ends_as_group,
     is_chord,
@@ -18,7 +19,7 @@ from tests.differential.reading import (
 )
 
 from .difference import Difference, become, fail, keep
-from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, without
+from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, told, without
 
 
 def _becomes_a_body(canvas: Canvas) -> bool:
@@ -150,10 +151,45 @@ def _is_called_for_others(both: Agreement, run: Run) -> bool:
     return run[0] in CALLBACKS and run[1][0] in names
 
 
+def _becomes_a_chord_with_errbacks(canvas: Canvas) -> bool:
+    return any("errbacks" in each for each in (canvas.get("call", {}), *within(canvas))) and any(
+        each["of"] == "become" and is_chord(each["tag"]) for each in within(canvas)
+    )
+
+
+def _is_told_of_the_last(both: Agreement, theirs: Any, ours: Any) -> bool:
+    return theirs == "<id>" and isinstance(ours, str) and ours.startswith("<become:")
+
+
+def _linked_behind_a_body(canvas: Canvas) -> bool:
+    return bool(_links_behind_a_body(canvas))
+
+
+def _links_behind_a_body(canvas: Canvas) -> list[Canvas]:
+    """The links of chains that tasks are replaced by, with a chord behind other steps and several
+    tasks behind its header."""
+    return [
+        link
+        for each in within(canvas)
+        if each["of"] == "become" and each["tag"]["is"] in ("chain", "or")
+        for before in range(1, len(chained(each["tag"])))
+        if len(body_of({"is": "or", "of": chained(each["tag"])[before:]}) or ()) > 1
+        for link in each["tag"].get("links", ())
+    ]
+
+
+def _is_such_a_link(both: Agreement, run: Run) -> bool:
+    """Whether Celery calls it with what the first task of the body gives, and here it gets what the
+    last one gives."""
+    return told(run) in runs_of(both.about(_links_behind_a_body))
+
+
 own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own, fewer=_is_of_a_body)
 one_of_a_body = Leeway(node=_one_of_a_body)
 failed_for_nothing = Leeway(outcome=_failed_for_nothing)
 failed_to_link = Leeway(outcome=_failed_to_link)
+told_of_the_last = Leeway(node=_is_told_of_the_last)
+linked_later = Leeway(more=_is_such_a_link, fewer=_is_such_a_link)
 
 
 DIFFERENCES = [
@@ -249,5 +285,35 @@ DIFFERENCES = [
         },
         lambda canvas: bool(_behind_what_became_a_group(canvas)),
         Leeway(fewer=_is_called_for_others),
+    ),
+    Difference(
+        "links of a chain with a chord that a task is replaced by",
+        become(
+            {
+                "is": "chain",
+                "of": [
+                    keep(1),
+                    {"is": "chord", "of": [keep(2), keep(3)], "body": keep(4)},
+                    keep(5),
+                ],
+                "links": [keep(6)],
+            }
+        ),
+        _linked_behind_a_body,
+        linked_later,
+    ),
+    Difference(
+        "whose id error callbacks of a body get",
+        {
+            **become(
+                {
+                    "is": "chain",
+                    "of": [keep(1), {"is": "group", "of": [keep(2), fail(3)]}, keep(4), keep(5)],
+                }
+            ),
+            "errbacks": ["old"],
+        },
+        _becomes_a_chord_with_errbacks,
+        told_of_the_last,
     ),
 ]

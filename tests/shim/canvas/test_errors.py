@@ -56,6 +56,31 @@ def test_old_style_error_callbacks_get_the_id_of_the_body(t: Any, work: Work) ->
 
 
 @pytest.mark.filterwarnings(LEGACY)
+@pytest.mark.parametrize("body", ["a chain", "behind the group"])
+def test_error_callbacks_of_a_chain_behind_a_group_get_the_id_of_its_end(
+    t: Any, work: Work, body: str
+) -> None:
+    steps = [t.total.s(), t.same.s(), t.same.s()]
+    header = group(t.fail.s(), t.same.s(1))
+    canvas = chord(header, chain(*steps)) if body == "a chain" else chain(header, *steps)
+    result = canvas.on_error(t.tell.s()).apply_async()
+    work()
+    ((task_id, error),) = told(t)
+    assert task_id == result.id
+    assert "deliberate" in error
+
+
+def test_what_is_behind_a_header_without_tasks_fails_with_the_group_before(
+    t: Any, work: Work
+) -> None:
+    body = chain(chord([], t.total.s().on_error(t.tell.s())), t.same.s())
+    result = chord([t.fail.s(), t.same.s(1)], body).apply_async()
+    work()
+    assert isinstance(result.result, ChordError)
+    assert len(told(t)) == 1
+
+
+@pytest.mark.filterwarnings(LEGACY)
 def test_every_task_of_a_body_that_is_a_group_has_its_callbacks_called(t: Any, work: Work) -> None:
     canvas = chord([t.fail.s()], group(t.total.s(), t.same.s()))
     canvas.link_error(t.tell.s())

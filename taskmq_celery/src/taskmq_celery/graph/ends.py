@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 __all__ = ["End", "Many", "One", "Source", "as_tuple", "leaves", "nothing_of", "waited_for"]
@@ -40,6 +40,8 @@ class Source:
     fail, it never was."""
     needed: tuple[str, ...] = ()
     """Behind a header without tasks, the jobs that had to succeed for the group before to start."""
+    behind_group: bool = False
+    """Whether a header without tasks is behind a group."""
     in_order: bool = False
     """Whether nothing is handed over."""
     within: bool = False
@@ -53,6 +55,12 @@ class Source:
             return cls(end)
         before = () if above is None else leaves(above.end)
         return cls(end, joins=True, before=end.behind or before)
+
+    def without_header(self, above: End) -> Source:
+        """What the body of a chord without a header waits for: what is ``above`` the chord."""
+        return replace(
+            self, end=above, joins=self.behind_group, before=self.needed, needed=(), in_order=True
+        )
 
 
 def leaves(end: End) -> tuple[str, ...]:

@@ -78,6 +78,8 @@ class Graph:
         self._jobs: dict[str, str] = {}  # by the id of the task
         self._children: defaultdict[str, list[Any]] = defaultdict(list)
         self._gathered: dict[Many, str] = {}
+        self._telling: defaultdict[str, list[int]] = defaultdict(list)
+        """Which errbacks jobs are about what a job ends."""
 
     @property
     def messages(self) -> list[Message]:
@@ -128,8 +130,8 @@ class Graph:
             # A chord without a header: there is nothing to collect.
             if not signature.get("immutable"):
                 signature["args"] = (nothing, *signature["args"])
-            above = Many("", tuple(One(job) for job in source.before))
-            source = Source(above, in_order=True) if source.before else None
+            above = Many("", tuple(map(One, source.before)))
+            source = source.without_header(above) if above.ends else None
         if source is None:
             return One(self._start_task(signature, place))
         return self._waiting_task(signature, source, place, adopt)
@@ -161,7 +163,12 @@ class Graph:
         if message.errbacks and source.joins:
             beside = tuple(Dependency(job) for job in dict.fromkeys((*awaited, *source.before)))
             told = self._told_already(message, awaited)
-            self.nodes.append(Node(uuid(), message, beside, "errbacks", source.before, told))
+            self._telling[message.id].append(len(self.nodes))
+            self.nodes.append(
+                Node(
+                    uuid(), message, beside, "errbacks", source.before, told, message.headers["id"]
+                )
+            )
         for link in listed(signature["options"].get("link")):
             self.grow(link, Source(end))
         return end
@@ -196,6 +203,7 @@ class Graph:
     ) -> End | None:
         """Add steps that run one after the other."""
         end: End | None = None
+        behind: End | None = None
         for number, step in enumerate(steps, 1):
             last = number == len(steps)
             given = replace(
@@ -213,7 +221,20 @@ class Graph:
             found = self.grow(step, source, here, given, adopt=adopt or number > 1)
             if found is not None:
                 source, end = Source.of(found, source), found
+                if number == 1 or (number == 2 and steps[0]["task"] == GROUP):
+                    behind = found
+        if isinstance(behind, One) and isinstance(end, One):
+            self._tell_of(end.job, behind.job)
         return end
+
+    def _tell_of(self, end: str, body: str) -> None:
+        """Error callbacks of a chord's body are told of the task that ends its chain, the one that
+        programs have the result of."""
+        places = self._telling.pop(body, [])
+        for place in places:
+            name = self._messages[end].headers["id"]
+            self.nodes[place] = self.nodes[place]._replace(about=name)
+        self._telling[end] += places
 
     def _group(
         self, signature: Signature, source: Source | None, place: Place, more: More, adopt: bool
@@ -272,7 +293,9 @@ class Graph:
             before = source.needed or source.before
             behind_header = replace(behind_header, before=before, within=source.spread)
         elif source is not None and source.joins and not leaves(end):
-            behind_header = replace(behind_header, needed=source.before)
+            behind_header = replace(
+                behind_header, needed=source.before, behind_group=True, spread=source.spread
+            )
         found = self.grow(body, behind_header, place, behind)
         if isinstance(found, Many) and not found.ends:
             found = found._replace(behind=leaves(end))

@@ -31,6 +31,9 @@ class Node(NamedTuple):
     before: tuple[str, ...] = ()
     told: Mapping[str, list[int]] = {}
     """Of an errbacks job: which of them chords in the group have, by the jobs of their bodies."""
+    about: str = ""
+    """Of an errbacks job: the id that callbacks get, that of the last task of the chain behind the
+    group, whose result programs hold."""
 
 
 def calls_of(
@@ -98,7 +101,11 @@ def _other(
     return taskmq.Call(
         job,
         (
-            *(message.as_request(), list(node.before), message.headers[JOINS]),
+            *(
+                {**message.as_request(), "id": node.about},
+                list(node.before),
+                message.headers[JOINS],
+            ),
             *([dict(node.told)] if node.told else ()),
         ),
         {},
