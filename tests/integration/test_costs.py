@@ -203,7 +203,7 @@ CEILINGS = {
         "run_workflow": Cost(34, 0.025, 2.5),
     },
     "postgres": {
-        "submit": Cost(108, 1, 1),
+        "submit": Cost(52, 1, 1),
         "run": Cost(30, 0.025, 0.025),
         "submit_many": Cost(1.4, 0.001, 0.001),
         "submit_workflow": Cost(25, 0.002, 0.002),

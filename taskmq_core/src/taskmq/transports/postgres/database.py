@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-import select
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
@@ -28,12 +27,11 @@ from taskmq.patience import left
 from . import fork, schema
 from .errors import ONCE_MORE_ALONE, is_conflict, spoils_connection, translate
 from .options import Options
+from .statements import Rows, Statements, Values
 
 __all__ = ["Connection", "Database", "Rows"]
 
 R = TypeVar("R")
-Rows = list[tuple[Any, ...]]
-Values = Sequence[object] | Mapping[str, object]
 
 ATTEMPTS = 8
 """How often a transaction that stood in another's way is repeated."""
@@ -47,6 +45,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that waits for an answer no longer than its patience, in seconds."""
 
     patience = 5.0
+    statements: Statements
+    """Which nearly all goes by; what is left to the driver's cursors is the schema and LISTEN."""
 
     def wait(self, gen: PQGen[R], *how: Any, **else_: Any) -> R:
         return super().wait(_bounded(gen, self.patience), *how, **else_)
@@ -74,9 +74,10 @@ def connect(options: Options) -> Connection:
         options.conninfo,
         connect_timeout=max(2, int(left(options.connect_timeout * options.hosts) / options.hosts)),
         autocommit=True,
-        prepare_threshold=None if options.pooler else 2,
+        prepare_threshold=None,
     )
     connection.patience = options.timeout
+    connection.statements = Statements(connection, prepare=not options.pooler)
     return connection
 
 
@@ -188,7 +189,7 @@ class Database:
                 connection = self._idle.pop()
             except IndexError:  # another thread has the last one
                 break
-            if _is_quiet(connection):
+            if connection.statements.is_quiet():
                 return connection
             self._discard(connection)
         connection = connect(self.options)
@@ -255,19 +256,5 @@ def _close_all(idle: list[Connection]) -> None:
 
 
 def _execute(connection: Connection, query: str, values: Values, patience: float | None) -> Rows:
-    usual = connection.patience
-    connection.patience = left(usual if patience is None else patience)
-    try:
-        return connection.execute(query, values, binary=True).fetchall()
-    finally:
-        connection.patience = usual
-
-
-def _is_quiet(connection: Connection) -> bool:
-    """Whether nothing came over an idle connection: if something did, it is the end."""
-    poll = select.poll()
-    try:
-        poll.register(connection.fileno(), select.POLLIN)
-    except psycopg.Error:
-        return False
-    return not poll.poll(0)
+    most = connection.patience if patience is None else patience
+    return connection.statements.run(query, values, left(most))
