@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from tests.servers import fresh_name
 from tests.services import PgBouncer, Postgres
 from tests.waiting import PATIENCE, wait_for
 
@@ -17,6 +19,7 @@ from taskmq.ids import new_id
 from taskmq.testing.conformance import Case, cases, run_case
 from taskmq.transport import Ack, Reservation
 from taskmq.transports.postgres import PostgresTransport, from_url
+from taskmq.transports.postgres.listener import FIRST_INTERVAL
 
 WANTED = Reservation(queues={"q": 1}, worker="w", lease=60.0, limit=10)
 
@@ -113,12 +116,21 @@ def test_a_forked_child_has_connections_of_its_own(postgres_url: str) -> None:
     store.close()
 
 
+@pytest.fixture(scope="module")
+def quiet_server(require_server: Callable[[str], None]) -> Iterator[Postgres]:
+    """A server where nobody else commits: who waits behind a pooler looks at its snapshot."""
+    require_server(Postgres.program)
+    with Postgres() as server:
+        yield server
+
+
 @pytest.fixture
-def pooler_url(
-    start_service: Callable[..., PgBouncer], postgres_server: Postgres, postgres_url: str
-) -> str:
-    pooler = start_service(PgBouncer, postgres_server, {"default_pool_size": 2})
-    return f"{pooler.url_of(postgres_url.rpartition('/')[2])}?pooler=transaction"
+def pooler_url(start_service: Callable[..., PgBouncer], quiet_server: Postgres) -> Iterator[str]:
+    pooler = start_service(PgBouncer, quiet_server, {"default_pool_size": 2})
+    name = fresh_name()
+    quiet_server.create_database(name)
+    yield f"{pooler.url_of(name)}?pooler=transaction"
+    quiet_server.drop_database(name)
 
 
 def test_behind_a_pooler_in_transaction_mode(pooler_url: str) -> None:
@@ -154,6 +166,29 @@ def test_waiting_behind_a_pooler_looks(pooler_url: str) -> None:
     timer.join()
     store.close()
     other.close()
+
+
+def test_behind_a_pooler_others_commits_do_not_keep_workers_looking(
+    pooler_url: str, quiet_server: Postgres
+) -> None:
+    """A snapshot is the whole server's: intervals grow all the same while no job is got."""
+    store = from_url(pooler_url, clock=SystemClock())
+    listener = store.listen(["q"])
+    with psycopg.connect(quiet_server.url, autocommit=True) as other:
+
+        def look(times: int) -> float:
+            started = time.monotonic()
+            for _ in range(times):
+                listener.clear()
+                other.execute("SELECT pg_current_xact_id()")
+                assert listener.wait(PATIENCE)
+                store.reserve(WANTED)
+            return time.monotonic() - started
+
+        assert look(6) > sum(FIRST_INTERVAL * 2**n for n in range(6)) * 0.9
+        store.enqueue([job() for _ in range(200)])
+        assert look(20) < 5.0, "each of these got jobs: 20 of the longest would be 18 s"
+    store.close()
 
 
 LISTENING = [case for case in cases() if case.facet == "listen" and "wakeups" not in case.needs]

@@ -3,8 +3,8 @@
 A thread reads notifications and wakes whom they concern. It connects when the first listener comes,
 and again after the connection is lost; whoever waits is woken then, since something may have been
 missed. While nothing can notify (no connection, or a pooler that gives no session), one look a
-while at the server's snapshot of transactions tells whether anything was committed: at intervals
-that grow while nothing is.
+while at the server's snapshot of transactions tells whether anything was committed, in any of its
+databases: at intervals that grow while no job is got.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class PostgresListener(TokenListener):
         self._hub = hub
         self._snapshot: str | None = None
         self._interval = FIRST_INTERVAL
+        self._hauls = hub.hauls
 
     def clear(self) -> None:
         super().clear()
@@ -83,9 +84,13 @@ class PostgresListener(TokenListener):
 
     def _has_changed(self) -> bool:
         now = self._hub.snapshot()
-        changed = now is None or now != self._snapshot
-        self._interval = FIRST_INTERVAL if changed else min(2 * self._interval, LONGEST_INTERVAL)
-        return changed
+        # What was committed may be others': looking often is worth it while jobs come of it.
+        hauls = self._hub.hauls
+        self._interval = (
+            min(2 * self._interval, LONGEST_INTERVAL) if hauls == self._hauls else FIRST_INTERVAL
+        )
+        self._hauls = hauls
+        return now is None or now != self._snapshot
 
 
 class Hub:
@@ -93,6 +98,8 @@ class Hub:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.hauls = 0
+        """How often jobs were got from the store so far."""
         self._begin()
         fork.watch(self)
 
@@ -136,8 +143,8 @@ class Hub:
             thread.join(SECONDS_TO_SUBSCRIBE)
 
     def snapshot(self) -> str | None:
-        """Differs after every commit in the server; ``None`` if it cannot be asked. Whoever looks
-        into the store then is told why."""
+        """Differs after every commit in the server, in whichever database; ``None`` if it cannot
+        be asked. Whoever looks into the store then is told why."""
         try:
             return str(self._database.call(SNAPSHOT)[0][0])
         except TransportError:

@@ -134,7 +134,10 @@ class PostgresTransport:
     ) -> Exchange:
         if not settlements and reservation is None:
             return Exchange()
-        return self._exchanger.exchange(settlements, reservation, self._now)
+        exchanged = self._exchanger.exchange(settlements, reservation, self._now)
+        if exchanged.deliveries:
+            self._hub.hauls += 1
+        return exchanged
 
     def reserve(self, reservation: Reservation) -> Sequence[Delivery]:
         return self.exchange((), reservation).deliveries
