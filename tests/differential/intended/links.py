@@ -44,13 +44,13 @@ def _with_lost_errbacks(canvas: Canvas) -> list[Canvas]:
 
 def _links_behind_a_chord(canvas: Canvas) -> bool:
     """Whether a chain that ends as a group behind a chord has links, and is in another chain, or is
-    the body of a chord that is in one behind something."""
+    the body of a chord that is in one behind something (its links may be the chord's)."""
     chains = [each for each in within(canvas) if each["is"] in ("chain", "or")]
     inner = [member for each in chains for member in each["of"] if is_chord(member)]
+    behind = [member for each in chains for member in map(alone, each["of"][1:])]
     bodies = [
-        alone(member["body"])
-        for each in chains
-        for member in map(alone, each["of"][1:])
+        alone({**member["body"], "links": member["links"]} if "links" in member else member["body"])
+        for member in behind
         if member["is"] == "chord"
     ]
     return any(

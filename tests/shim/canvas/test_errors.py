@@ -80,6 +80,14 @@ def test_what_is_behind_a_header_without_tasks_fails_with_the_group_before(
     assert len(told(t)) == 1
 
 
+def test_a_group_that_ends_a_body_and_never_started(t: Any, work: Work) -> None:
+    before = chord([t.same.s(1)], t.fail.s())
+    behind = chord([t.same.s(), t.same.s()], t.total.s())
+    result = chain(before, group(t.same.s(), t.same.s()), behind).apply_async()
+    work()
+    assert isinstance(result.result, ValueError)
+
+
 @pytest.mark.filterwarnings(LEGACY)
 def test_every_task_of_a_body_that_is_a_group_has_its_callbacks_called(t: Any, work: Work) -> None:
     canvas = chord([t.fail.s()], group(t.total.s(), t.same.s()))

@@ -21,6 +21,8 @@ class Many(NamedTuple):
     ends: tuple[One | Many, ...]
     behind: tuple[str, ...] = ()
     """Of a group without tasks, the jobs that what comes next waits for instead."""
+    before: tuple[str, ...] = ()
+    """Jobs that had to succeed for it to start."""
 
 
 End = One | Many
@@ -49,12 +51,10 @@ class Source:
     started, it is the error of what kept that group from running."""
 
     @classmethod
-    def of(cls, end: End, above: Source | None) -> Source:
-        """The end of what comes behind ``above``."""
+    def of(cls, end: End) -> Source:
         if isinstance(end, One):
             return cls(end)
-        before = () if above is None else leaves(above.end)
-        return cls(end, joins=True, before=end.behind or before)
+        return cls(end, joins=True, before=end.behind or end.before)
 
     def without_header(self, above: End) -> Source:
         """What the body of a chord without a header waits for: what is ``above`` the chord."""

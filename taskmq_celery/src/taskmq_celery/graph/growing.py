@@ -220,7 +220,7 @@ class Graph:
                     given = replace(given, errbacks=())
             found = self.grow(step, source, here, given, adopt=adopt or number > 1)
             if found is not None:
-                source, end = Source.of(found, source), found
+                source, end = Source.of(found), found
                 if number == 1 or (number == 2 and steps[0]["task"] == GROUP):
                     behind = found
         if isinstance(behind, One) and isinstance(end, One):
@@ -242,6 +242,7 @@ class Graph:
         for_each, more = more.for_each, more.within(signature)
         links, more = more.links, replace(more, links=())
         group = signature["options"].get("task_id") or uuid()
+        before = () if source is None else leaves(source.end)
         if source is not None and source.joins:
             source = replace(source, spread=True)
         ends: list[End] = []
@@ -265,7 +266,7 @@ class Graph:
                 ends.append(end)
             if self.on_slow is not None and getattr(tasks, "pace", 0.0) > SLOW:
                 self.on_slow()
-        whole = Many(group, tuple(ends))
+        whole = Many(group, tuple(ends), before=before)
         if adopt and source is not None:
             self._adopt(source, whole)
         return whole
@@ -287,7 +288,7 @@ class Graph:
         above = Place(root_id=place.root_id, parent_id=place.parent_id, chord=reference(body))
         end = self._group(header, source, above, given, adopt)
         behind = replace(more, args=(), kwargs={})
-        behind_header = Source.of(end, source)
+        behind_header = Source.of(end)
         if leaves(end) and source is not None and source.joins and not self._errbacks_on_header:
             # Nobody has called back for the group above: its error is the body's affair.
             before = source.needed or source.before
