@@ -93,10 +93,3 @@ def last_tasks(canvas: Canvas) -> list[Canvas]:
     if canvas["of"] == "become":
         return [canvas, *last_tasks(canvas["tag"])]
     return [canvas]
-
-
-def chained(canvas: Canvas) -> list[Canvas]:
-    """The steps of a chain, with those of chains among them."""
-    if canvas["is"] not in ("chain", "or"):
-        return [canvas]
-    return [step for each in canvas["of"] for step in chained(each)]

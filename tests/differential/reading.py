@@ -74,17 +74,22 @@ def ends_in_nothing(canvas: Canvas) -> bool:
 
 def groups_behind(canvas: Canvas) -> list[tuple[Canvas, list[Canvas]]]:
     """The groups that are bodies of chords, or behind other groups, with what comes behind them in
-    the same chain and is linked to it."""
+    the same chain, and what is linked to it. Chains in chains count as their steps."""
     return [
-        (
-            group_at_the_end(steps(each)[number - 1]),
-            [*steps(each)[number:], *each.get("links", ())],
-        )
+        (group_at_the_end(found[number - 1]), [*found[number:], *each.get("links", ())])
         for each in within(canvas)
         if each["is"] in ("chain", "or")
-        for number in range(1, len(steps(each)))
-        if _is_group_behind(steps(each)[:number])
+        for found in (steps(each), chained(each))
+        for number in range(1, len(found))
+        if _is_group_behind(found[:number])
     ]
+
+
+def chained(canvas: Canvas) -> list[Canvas]:
+    """The steps of a chain, with those of chains among them."""
+    if canvas["is"] not in ("chain", "or"):
+        return [canvas]
+    return [step for each in canvas["of"] for step in chained(each)]
 
 
 def behind_groups_behind(canvas: Canvas) -> list[Canvas]:

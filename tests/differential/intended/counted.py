@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.differential.canvases import Canvas
-from tests.differential.headers import body_of, chained, flat, headers, last_tasks, nested
+from tests.differential.headers import body_of, flat, headers, last_tasks, nested
 from tests.differential.reading import (
+    chained,
     ends_in_nothing,
     group_at_the_end,
     is_group,

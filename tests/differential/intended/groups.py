@@ -26,6 +26,7 @@ from tests.differential.reading import (
 from .difference import Difference, keep
 from .shared import (
     CALLBACKS,
+    SAID,
     counts,
     has_failed,
     is_pending,
@@ -134,6 +135,18 @@ def _one_of_several(both: Agreement, theirs: Any, ours: Any) -> bool:
     )
 
 
+def _failed_later(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """Celery has gone on until something behind has failed, where a task cannot run here."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or not has_failed(both, ours):
+        return False
+    said = [
+        repr((SAID[of], *json.loads(own))) for of, own in both.about(_behind_groups) if of in SAID
+    ]
+    return any(each in str(theirs.get("error")) for each in said) and both.same(
+        without(theirs, "error"), without(ours, "error")
+    )
+
+
 def _waits_here(both: Agreement, theirs: Any, ours: Any) -> bool:
     """Celery has gone on behind a group in which a task has no result, since another one has: here
     all that is behind waits for it."""
@@ -218,6 +231,7 @@ several_times = Leeway(
     node=lambda both, theirs, ours: (
         _one_of_several(both, theirs, ours)
         or went_on(both, theirs, ours)
+        or _failed_later(both, theirs, ours)
         or _waits_here(both, theirs, ours)
     ),
     got=lambda both, _, ours: (

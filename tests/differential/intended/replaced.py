@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
-from tests.differential.headers import body_of, chained
+from tests.differential.headers import body_of
 from tests.differential.reading import (
+    chained,
     ends_as_group,
     is_chord,
     is_empty_chain,
