@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from taskmq.envelope import Sealed
@@ -22,8 +22,9 @@ class Room(Protocol):
     def depths(self, queue: str) -> tuple[int, int]:
         """How many jobs are ready, due ones included, and how many are delayed or held."""
 
-    def drop(self, queue: str, count: int) -> None:
-        """Make dead letters of ready jobs: of the lowest priority first, then the oldest."""
+    def drop(self, counts: Mapping[str, int]) -> None:
+        """Make dead letters of so many ready jobs of each queue: of the lowest priority first, then
+        the oldest. All at once, so that what one of them makes ready or revokes is none of them."""
 
 
 def make_room(room: Room, batch: Iterable[Sealed]) -> bool:
@@ -45,8 +46,8 @@ def make_room(room: Room, batch: Iterable[Sealed]) -> bool:
             raise _full(queue, ready + others, new[queue], capacity)
         if new[queue] and excess > 0:
             over[queue] = excess
-    for queue, excess in over.items():
-        room.drop(queue, excess)
+    if over:
+        room.drop(over)
     return bool(over)
 
 

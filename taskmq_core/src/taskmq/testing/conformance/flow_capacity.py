@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from taskmq.envelope import Sealed
 from taskmq.errors import QueueFull
@@ -146,6 +146,37 @@ def what_a_dropped_job_makes_ready_stays(subject: Subject) -> None:
     for job_id in (first, second):
         subject.expect(job_id, JobState.FAILED, "after it had to make room")
     subject.expect(late, JobState.QUEUED, "after its dependency was dropped")
+
+
+@case(NEEDS, "fifo", "dependencies")
+def what_a_dropped_job_makes_ready_stays_whatever_its_line(subject: Subject) -> None:
+    """Not even if it is less urgent than what has to go with that, or in the next full queue."""
+    first = subject.add(priority=-1)
+    late = subject.add(priority=-5, after=[first], run_if="failed")
+    elsewhere = subject.add(queue="other", priority=-5, after=[first], run_if="failed")
+    second = subject.add()
+    third = subject.add(queue="other")
+    _add(subject, [subject.job(), subject.job(queue="other")], 1, "drop_oldest")
+    for job_id in (first, second, third):
+        record = subject.expect(job_id, JobState.FAILED, "after it had to make room")
+        equal(record.dead_reason, "queue_full", "dead_reason")
+    for job_id in (late, elsewhere):
+        subject.expect(job_id, JobState.QUEUED, "after its dependency was dropped")
+
+
+@case(NEEDS, "workflows")
+def jobs_that_are_dropped_together_fail_together(subject: Subject) -> None:
+    """One whose workflow fails at once does not revoke the others that have to go with it, in
+    another line or queue as well; it does revoke those that had room."""
+    fields: dict[str, Any] = {"workflow": "w", "fail_fast": True}
+    dropped = [subject.add(priority=priority, **fields) for priority in (-1, -1, 0)]
+    dropped.append(subject.add(queue="other", **fields))
+    kept = subject.add(queue="wide", **fields)
+    _add(subject, [subject.job(), subject.job(queue="other")], 1, "drop_oldest")
+    for job_id in dropped:
+        record = subject.expect(job_id, JobState.FAILED, "after it had to make room")
+        equal(record.dead_reason, "queue_full", "dead_reason")
+    subject.expect(kept, JobState.REVOKED, "after its workflow failed")
 
 
 @case(NEEDS)

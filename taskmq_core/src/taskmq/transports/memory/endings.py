@@ -12,7 +12,7 @@ from . import dependencies
 from .job import Job
 from .store import Store
 
-__all__ = ["discard", "end", "end_all", "give_up", "give_up_parked", "revoke_all", "succeed"]
+__all__ = ["discard", "end", "end_all", "give_up", "give_up_all", "revoke_all", "succeed"]
 
 BY_WORKFLOW = "workflow"
 
@@ -60,23 +60,19 @@ def give_up(
     store: Store, job: Job, reason: str, now: float, failure: Failure | None = None
 ) -> None:
     """FAILED: into the dead letters."""
-    _bury(job, reason, now, failure)
-    end(store, job, Event.DEAD, now)
-
-
-def give_up_parked(store: Store, jobs: Sequence[Job], now: float) -> None:
-    """The same for those that nobody could run in time: all at once, since one that fails fast
-    would revoke the others."""
-    for job in jobs:
-        _bury(job, job.parked_reason or "parked", now)
-    end_all(store, jobs, Event.DEAD, now)
-
-
-def _bury(job: Job, reason: str, now: float, failure: Failure | None = None) -> None:
     text = f"{reason}: {failure.type}: {failure.message}" if failure else reason
     job.note(Event.DEAD, now, text)
     job.dead_reason = reason
     job.failure = failure or job.failure
+    end(store, job, Event.DEAD, now)
+
+
+def give_up_all(store: Store, jobs: Sequence[Job], now: float) -> None:
+    """The same for several that have their ``dead_reason``: all at once, since one that fails fast
+    would revoke the others."""
+    for job in jobs:
+        job.note(Event.DEAD, now, job.dead_reason or "")
+    end_all(store, jobs, Event.DEAD, now)
 
 
 def discard(store: Store, job: Job, now: float) -> None:

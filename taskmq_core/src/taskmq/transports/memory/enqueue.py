@@ -64,16 +64,20 @@ class MemoryRoom:
         ready = sum(len(line) for line in lanes.ready.values())
         return ready, len(lanes.delayed) + len(lanes.held)
 
-    def drop(self, queue: str, count: int) -> None:
+    def drop(self, counts: Mapping[str, int]) -> None:
+        jobs = [job for queue, count in counts.items() for job in self._lowest(queue, count)]
+        for job in jobs:
+            job.forfeit()
+            job.dead_reason = DROPPED
+        endings.give_up_all(self._store, jobs, self._now)
+        refill(self._store, self._now)
+
+    def _lowest(self, queue: str, count: int) -> list[Job]:
         lines = self._store.lanes[queue].ready
         lowest: list[str] = []
         for priority in sorted(lines):
             lowest += lines[priority].lowest(count - len(lowest))
-        for job_id in lowest:  # what one of them makes ready has not waited, and stays
-            job = self._store.jobs[job_id]
-            job.forfeit()
-            endings.give_up(self._store, job, DROPPED, self._now)
-        refill(self._store, self._now)
+        return [self._store.jobs[job_id] for job_id in lowest]
 
 
 def _add(store: Store, batch: Iterable[Sealed], now: float) -> list[Job]:

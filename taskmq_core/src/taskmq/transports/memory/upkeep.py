@@ -30,7 +30,9 @@ def maintain(store: Store, now: float, limit: int) -> MaintenanceReport:
     dropped = dropped_of(reclaimed)  # before some of the others expire
     expired = drop_expired(store, queues, now, limit)
     forsaken = [store.jobs[id] for id in store.parked.due(now, limit)]
-    endings.give_up_parked(store, forsaken, now)
+    for job in forsaken:
+        job.dead_reason = job.parked_reason or "parked"
+    endings.give_up_all(store, forsaken, now)
     dropped += dropped_of([*expired, *forsaken])
     past = [store.jobs[id] for id in store.finished.due(now, limit)]
     for job in past:

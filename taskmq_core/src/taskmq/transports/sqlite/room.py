@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 
 from taskmq.transports._capacity import DROPPED
 
@@ -29,14 +30,8 @@ class SqliteRoom:
         row = self._connection.execute(SQL["depths"], {"queue": queue}).fetchone()
         return int(row[0]), int(row[1])
 
-    def drop(self, queue: str, count: int) -> None:
-        seqs: list[int] = []
-        lowest = BELOW_EVERY_PRIORITY
-        while len(seqs) < count:
-            values = {"queue": queue, "above": lowest, "count": count - len(seqs)}
-            found = self._connection.execute(SQL["lowest"], values).fetchall()
-            seqs += [seq for seq, _ in found]
-            lowest = found[0][1]
+    def drop(self, counts: Mapping[str, int]) -> None:
+        seqs = [seq for queue, count in counts.items() for seq in self._lowest(queue, count)]
         fair.forfeit(self._connection, json_of_numbers(seqs))
         rows = load(self._connection, seqs).values()
         departures = departures_of(rows)
@@ -45,3 +40,13 @@ class SqliteRoom:
         write_back(self._connection, rows, self._now)
         if departures:
             refill(self._connection, departures, self._now)
+
+    def _lowest(self, queue: str, count: int) -> list[int]:
+        seqs: list[int] = []
+        lowest = BELOW_EVERY_PRIORITY
+        while len(seqs) < count:
+            values = {"queue": queue, "above": lowest, "count": count - len(seqs)}
+            found = self._connection.execute(SQL["lowest"], values).fetchall()
+            seqs += [seq for seq, _ in found]
+            lowest = found[0][1]
+        return seqs

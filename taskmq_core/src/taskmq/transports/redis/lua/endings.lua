@@ -86,13 +86,10 @@ function Endings.give_up(job, reason, detail, failure)
   Endings.end_all({job}, 'dead')
 end
 
--- The same for those that nobody could run in time: all at once, since one that fails fast would
+-- The same for several that have their "dead_reason": all at once, since one that fails fast would
 -- revoke the others.
-function Endings.give_up_parked(jobs)
-  for _, job in ipairs(jobs) do
-    job.dead_reason = job.parked_reason or 'parked'
-    Endings.note(job, 'dead', job.dead_reason)
-  end
+function Endings.give_up_all(jobs)
+  for _, job in ipairs(jobs) do Endings.note(job, 'dead', job.dead_reason) end
   Endings.end_all(jobs, 'dead')
 end
 

@@ -37,7 +37,8 @@ for _, each in ipairs(dropped) do
 end
 local expired = Tidy.drop_expired(queues, limit, dropped)
 local forsaken = Jobs.all(due('forsaken'))
-Endings.give_up_parked(forsaken)
+for _, job in ipairs(forsaken) do job.dead_reason = job.parked_reason or 'parked' end
+Endings.give_up_all(forsaken)
 for _, job in ipairs(forsaken) do
   dropped[#dropped + 1] = {job.id, job.task, job.queue, job.dead_reason}
   dead = dead + 1

@@ -9,18 +9,24 @@ local function depths(queue)
   return ready, Store.ask('ZCARD', 'delayed:' .. queue) + Store.ask('ZCARD', 'held:' .. queue)
 end
 
--- Make dead letters of ready jobs: of the lowest priority first, then the oldest.
-local function drop(queue, count)
+-- Add the ready jobs of a queue that have to go: of the lowest priority first, then the oldest.
+local function find_lowest(queue, count, jobs)
+  local key, below = 'ready:' .. queue, '+inf'
   while count > 0 do
-    local score = Store.ask('ZRANGE', 'ready:' .. queue, -1, -1, 'WITHSCORES')[2]
-    if not score then break end
-    local line = Store.ask('ZRANGEBYSCORE', 'ready:' .. queue, score, score, 'LIMIT', 0, count)
-    for _, job in ipairs(Jobs.all(Lanes.ids(line))) do
-      Fair.forfeit(job)
-      Endings.give_up(job, DROPPED)
-      count = count - 1
-    end
+    local score = Store.ask('ZREVRANGEBYSCORE', key, below, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local line = Store.ask('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, count)
+    for _, job in ipairs(Jobs.all(Lanes.ids(line))) do jobs[#jobs + 1] = job end
+    count, below = count - #line, '(' .. score
   end
+end
+
+-- Make dead letters of them: all at once, so that what one of them makes ready or revokes is none.
+local function drop(jobs)
+  for _, job in ipairs(jobs) do
+    Fair.forfeit(job)
+    job.dead_reason = DROPPED
+  end
+  Endings.give_up_all(jobs)
   if is_loaded(Gates) then Gates.refill() end
 end
 
@@ -35,7 +41,7 @@ function Room.make(entries)
     end
     if not entry.after then new[queue] = (new[queue] or 0) + 1 end
   end
-  local over = {}
+  local lowest = {}
   for _, queue in ipairs(order) do
     if new[queue] then
       local limit, drops = capacities[queue][1], capacities[queue][2]
@@ -45,8 +51,8 @@ function Room.make(entries)
         return {error = 'full', queue = queue, depth = ready + others, count = new[queue],
           capacity = limit}
       end
-      if excess > 0 then over[#over + 1] = {queue, excess} end
+      if excess > 0 then find_lowest(queue, excess, lowest) end
     end
   end
-  for _, each in ipairs(over) do drop(each[1], each[2]) end
+  if #lowest > 0 then drop(lowest) end
 end
