@@ -42,6 +42,9 @@ CALL = (
     "%s::text[], %s::bigint[], %s::text[], %s::int[], %s::bytea, %s::json, %s::bytea, "
     "%s::text[], %s::float8[], %s::int[], %s::text, %s::float8, %s::int, %s::text[], %s::json)"
 )
+RESERVE = (
+    "SELECT * FROM taskmq.reserve(%s::float8, %s::bool, %s::text, %s::text, %s::float8, %s::int)"
+)
 OUTCOMES = (Settled.DONE, Settled.REPEATED, Settled.LEASE_LOST)
 MAX_DETAIL = 500
 NOTHING = (None, None, None, None, None)
@@ -66,6 +69,8 @@ class Exchanger:
         now: float | None,
     ) -> Exchange:
         """See `taskmq.transport.Reserver.exchange`."""
+        if reservation is not None and not settlements and _is_for_any_of_one_queue(reservation):
+            return self._reserve(reservation, now)
         acks, others = _apart(settlements)
         values = (
             *(_acks(acks) if acks else NOTHING),
@@ -93,6 +98,18 @@ class Exchanger:
             waiting_priority=answer.get("waiting_priority"),
         )
 
+    def _reserve(self, wanted: Reservation, now: float | None) -> Exchange:
+        (queue,) = wanted.queues
+        values = (queue, wanted.worker, wanted.lease, wanted.limit)
+        rows = self._database.call_beside(RESERVE, lambda again: (now, again, *values))
+        answer = _decode(rows.pop()[11])
+        return Exchange(
+            deliveries=_deliveries(rows, _instant(answer.get("lease_until")) or 0.0),
+            dropped=[Dropped(*each) for each in answer.get("dropped") or ()],
+            next_due_at=_instant(answer.get("next_due_at")),
+            waiting_priority=answer.get("waiting_priority"),
+        )
+
     def _reservation(self, wanted: Reservation | None) -> tuple[object, ...]:
         if wanted is None:
             return (None,) * 8
@@ -113,6 +130,10 @@ class Exchanger:
             None if wanted.jobs is None else texts(wanted.jobs),
             turns,
         )
+
+
+def _is_for_any_of_one_queue(wanted: Reservation) -> bool:
+    return len(wanted.queues) == 1 and wanted.jobs is None and not wanted.quotas
 
 
 def _instant(at: float | None) -> float | None:

@@ -25,7 +25,7 @@ PACKAGE = __package__
 MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
 FUNCTIONS = (
     "base", "rows", "dependencies", "gates", "fair",
-    "enqueue", "workflows", "settle", "tidy", "claim", "exchange", "upkeep",
+    "enqueue", "workflows", "settle", "tidy", "claim", "exchange", "reserve", "upkeep",
 )  # fmt: skip
 OLDEST_USER = 1
 """Programs with an older schema version than this cannot use a store of ours."""
