@@ -343,7 +343,7 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome(ERROR, FAILED, OWN_FAILED),
         outcome(ERROR, FAILED, ["note", ["<keep:[3]>", "old"]]),
     ),
-    "a group beside nothing in a chain of its own": (
+    "a group alone in a group, in a chain of its own": (
         several("chain", several("group", several("chain", PAIR), NOTHING)),
         outcome({"group": [{"value": 1}, {"value": 2}]}),
         outcome({"group": [{"group": [{"value": 1}, {"value": 2}]}]}),

@@ -387,9 +387,15 @@ def _error_behind(
         if culprit.task != COLLECT and culprit.state is not JobState.SKIPPED:
             break
         waits, behind = _lost(engine, culprit)
-        if not behind or (culprit.task != COLLECT and waits != SPREAD):
+        if not behind:
             break
-        culprit = behind[0]  # that one hands on what others give, or did not start for others
+        if culprit.task == COLLECT or waits == SPREAD:
+            culprit = behind[0]  # that one hands on what others give, or did not start for others
+            continue
+        first = _start_of(engine, culprit)
+        if first is None:
+            break
+        culprit = first
     meta = _meta(app, engine, culprit.id, culprit)
     error: BaseException = meta["result"]
     if meta["status"] == PENDING:
@@ -398,6 +404,19 @@ def _error_behind(
         return error
     make = _class_named("celery.exceptions.ChordError")
     return make(f"Dependency {culprit.id} raised {error!r}")
+
+
+def _start_of(engine: CeleryEngine, record: JobRecord) -> JobRecord | None:
+    """Of the end of a chain in a header that did not start because of a group before that header,
+    the task at its begin."""
+    for _ in range(MAX_ANCESTORS):
+        joins, lost = _lost(engine, record)
+        if joins == SPREAD:
+            return record
+        if joins or not lost or lost[0].state is not JobState.SKIPPED:
+            return None
+        record = lost[0]
+    return None
 
 
 def _never_started(engine: CeleryEngine, record: JobRecord) -> bool:

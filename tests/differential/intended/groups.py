@@ -56,15 +56,17 @@ def _lazy_group_of_groups(canvas: Canvas) -> bool:
     )
 
 
-def _group_beside_nothing(canvas: Canvas) -> bool:
-    """Whether a chain is nothing but a group in which something ends as a group, and nothing else
-    has tasks."""
+def _group_in_a_group_alone(canvas: Canvas) -> bool:
+    """Whether a chain is nothing but a group beside nothing in a group, or a chord with nothing
+    else in its header: something that ends as a group, and nothing else that has tasks."""
     return any(
-        len(group["of"]) > 1 and counts(group) == 1 and any(map(ends_as_group, group["of"]))
+        counts({**group, "is": "group"}) == 1
+        and any(map(ends_as_group, group["of"]))
+        and (group["is"] == "chord" or len(group["of"]) > 1)
         for each in within(canvas)
         if each["is"] == "chain" and len(each["of"]) == 1
         for group in map(alone, each["of"])
-        if group["is"] == "group"
+        if group["is"] in ("group", "chord")
     )
 
 
@@ -328,7 +330,7 @@ DIFFERENCES = [
         flat,
     ),
     Difference(
-        "a group beside nothing in a chain of its own",
+        "a group alone in a group, in a chain of its own",
         {
             "is": "chain",
             "of": [
@@ -341,7 +343,7 @@ DIFFERENCES = [
                 }
             ],
         },
-        _group_beside_nothing,
+        _group_in_a_group_alone,
         flat,
     ),
 ]

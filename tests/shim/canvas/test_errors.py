@@ -80,6 +80,17 @@ def test_what_is_behind_a_header_without_tasks_fails_with_the_group_before(
     assert len(told(t)) == 1
 
 
+def test_a_chord_error_names_the_task_that_failed_before_the_header_could_start(
+    t: Any, work: Work
+) -> None:
+    failing = t.fail.s()
+    failing.freeze()
+    inner = chord([chain(t.same.s(), t.same.s())], t.total.s())
+    result = chord([failing, t.same.s(1)], chain(inner, t.same.s())).apply_async()
+    work()
+    assert str(result.result) == f"Dependency {failing.id} raised ValueError('deliberate')"
+
+
 def test_a_group_that_ends_a_body_and_never_started(t: Any, work: Work) -> None:
     before = chord([t.same.s(1)], t.fail.s())
     behind = chord([t.same.s(), t.same.s()], t.total.s())
