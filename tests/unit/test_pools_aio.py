@@ -17,7 +17,8 @@ from tests.waiting import PATIENCE
 from taskmq import App, Config, ConfigError, JobState, Retry, Task, TaskContext, current_task
 from taskmq.envelope import seal
 from taskmq.executor import Executor, Outcome
-from taskmq.pools import AsyncioPool, Setting, make_pool
+from taskmq.pools import Setting, make_pool
+from taskmq.pools.aio import AsyncioPool
 from taskmq.transport import Ack, DeadLetter, Defer, Delivery, Nack, RetryLater, Revoke, Settlement
 
 

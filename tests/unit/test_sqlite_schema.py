@@ -2,11 +2,14 @@
 
 import sqlite3
 from itertools import product
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from taskmq.states import TERMINAL, TRANSITIONS, Event, JobState
 from taskmq.transports import _files
+from taskmq.transports.postgres import schema as postgres_schema
 from taskmq.transports.sqlite import schema
 from taskmq.transports.sqlite.rows import DELAYED, FINISHED, READY, RUNNING, Row
 
@@ -136,6 +139,13 @@ def test_what_belongs_to_a_job_goes_with_it() -> None:
 
 def test_migrations_are_numbered_without_gaps() -> None:
     assert list(schema.MIGRATIONS) == list(range(1, schema.VERSION + 1))
+
+
+@pytest.mark.parametrize("module", [schema, postgres_schema])
+def test_every_migration_is_known(module: ModuleType) -> None:
+    files = (Path(module.__file__ or "").parent / "sql").glob("[0-9]*.sql")
+    assert sorted(file.name for file in files) == list(module.MIGRATIONS.values())
+    assert all(name == f"{number:04}_{name[5:]}" for number, name in module.MIGRATIONS.items())
 
 
 def test_a_script_is_split_where_its_statements_end() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import pkgutil
 import sys
@@ -12,6 +11,7 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
+from .aside import in_thread
 from .backpressure import enqueue_or_wait
 from .builtin import builtin_tasks
 from .call import Call
@@ -381,11 +381,11 @@ class App:
 
     async def asubmit(self, call: Call[R]) -> Result[R]:
         """`submit` for asyncio callers, through a thread."""
-        return await asyncio.to_thread(self.submit, call)
+        return await in_thread(self.submit, call)
 
     async def asubmit_many(self, calls: Sequence[Call[R]]) -> list[Result[R]]:
         """`submit_many` for asyncio callers, through a thread."""
-        return await asyncio.to_thread(self.submit_many, calls)
+        return await in_thread(self.submit_many, calls)
 
     def result(self, job_id: str) -> Result[Any]:
         """The handle of a job that was submitted elsewhere."""

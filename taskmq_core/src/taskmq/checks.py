@@ -3,7 +3,6 @@ would be right."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -36,6 +35,8 @@ PRIORITY_MIN, PRIORITY_MAX = -9, 9
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`` did you mean 'x'?`` for the closest of ``known``, or an empty string."""
+    import difflib  # only for those who have misspelt something
+
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {match[0]!r}?" if match else ""
 

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import os
 import re
-import zoneinfo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
@@ -334,6 +333,8 @@ def _place(name: str, value: object) -> None:
 def _zone(name: str, value: object) -> None:
     if value == "UTC":
         return  # known without a time zone database, which slim containers lack
+    import zoneinfo  # with it Python reads how it was built, half a MiB; most configs need it not
+
     try:
         zoneinfo.ZoneInfo(str(value))
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

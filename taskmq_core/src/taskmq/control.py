@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 
@@ -23,6 +22,8 @@ SELECTION = ("task", "queue", "key", "workflow")
 
 def whoami() -> str:
     """``user@host``, for people; the number of a user who has no name."""
+    import getpass  # with termios, for those who are about to be named
+
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # in a container, say

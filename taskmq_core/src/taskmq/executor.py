@@ -6,7 +6,6 @@ and tests share one path.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from .aside import in_thread
 from .context import CoroutineContext, TaskContext, active_context
 from .dedup import Dedup, skipped
 from .envelope import Envelope, load
@@ -314,7 +314,7 @@ class Executor:
         own: what the context is for `current_task` is never taken back there."""
         delivery, envelope, task = attempt.delivery, attempt.envelope, attempt.task
         if envelope.dedup is not None:
-            refused = await asyncio.to_thread(self._claim, delivery, envelope)
+            refused = await in_thread(self._claim, delivery, envelope)
             if refused is not None:
                 return refused
         context = self._begin(CoroutineContext, delivery, envelope)
@@ -330,13 +330,13 @@ class Executor:
                 leash.let_go()
             settlement = self._verdicts.on_result(result, delivery, envelope, task, context)
             if self._offload is not None:
-                settlement = await asyncio.to_thread(self._sent, settlement, envelope)
+                settlement = await in_thread(self._sent, settlement, envelope)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if _did_not_fit(error, task, attempt.args, attempt.kwargs):
                 if envelope.dedup is not None:
-                    await asyncio.to_thread(self._dedup.give_up, delivery, envelope)
+                    await in_thread(self._dedup.give_up, delivery, envelope)
                 return self._park(delivery, "arguments_do_not_fit", envelope)
             settlement = self._verdicts.on_raise(
                 leash.explain(error), delivery, envelope, task, context
@@ -346,7 +346,7 @@ class Executor:
             self.running.pop(delivery.job_id, None)
         if envelope.dedup is not None:
             lost = context.lease_lost
-            await asyncio.to_thread(self._dedup.close, settlement, envelope, lost=lost)
+            await in_thread(self._dedup.close, settlement, envelope, lost=lost)
         if task.hooks or self._emitter.active:
             self._tell(settlement, delivery, envelope, task, context, runtime)
         return Outcome(settlement, runtime)
@@ -503,6 +503,8 @@ def _did_not_fit(
 
 
 def _complete(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio  # as in `aside`
+
     try:
         return asyncio.run(coroutine)
     finally:

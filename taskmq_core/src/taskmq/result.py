@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from .aside import in_thread
 from .codec import SKIPPED
 from .control import whoami
 from .conversion import convert
@@ -133,9 +133,11 @@ class Result(Generic[R]):
         return _Wait(self, timeout).run()
 
     async def _afinished(self, timeout: float | None) -> JobRecord:
+        import asyncio  # as in `aside`
+
         wait = _Wait(self, timeout)
         try:
-            return await asyncio.to_thread(wait.run)
+            return await in_thread(wait.run)
         except asyncio.CancelledError:
             wait.abandon()  # or its thread would hold up the end of the program
             raise

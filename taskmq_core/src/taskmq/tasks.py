@@ -13,7 +13,6 @@ type checker and ``send.delay("x").get()`` is a ``str``.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -29,6 +28,7 @@ from typing import (
 )
 from weakref import WeakValueDictionary
 
+from .aside import in_thread
 from .call import NO_OPTIONS, Call, Options, When
 from .context import TaskContext, current_task
 from .conversion import ArgumentConverter, argument_converter, result_type
@@ -201,7 +201,7 @@ class Task(Generic[P, R]):
 
     async def asubmit(self, *args: Any, **kwargs: Any) -> Result[R]:
         """`submit` for asyncio callers, through a thread; takes the same arguments."""
-        return await asyncio.to_thread(self.submit, *args, **kwargs)
+        return await in_thread(self.submit, *args, **kwargs)
 
     def submit_many(
         self,

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from taskmq.envelope import load
 from taskmq.errors import MessageError, TransportError
@@ -27,8 +28,10 @@ from taskmq.transport import Delivery
 from taskmq.worker import Health, Worker, WorkerHook, WorkerReport
 
 from .exits import Exit
-from .probe import HealthServer
 from .systemd import ServiceManager
+
+if TYPE_CHECKING:
+    from .probe import HealthServer
 
 __all__ = ["Caretaker"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-import zoneinfo
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
@@ -21,6 +20,14 @@ def wants_color(stream: IO[str], environ: Mapping[str, str] = os.environ) -> boo
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
+def _zone(name: str) -> datetime.tzinfo:
+    if name == "UTC":
+        return datetime.timezone.utc
+    import zoneinfo  # as in `taskmq.config`
+
+    return zoneinfo.ZoneInfo(name)
+
+
 class Printer:
     """Writes to one stream. Without colour, `style` changes nothing."""
 
@@ -29,7 +36,7 @@ class Printer:
     ) -> None:
         self.stream = stream or sys.stdout
         self._color = wants_color(self.stream) if color is None else color
-        self._zone = datetime.timezone.utc if timezone == "UTC" else zoneinfo.ZoneInfo(timezone)
+        self._zone = _zone(timezone)
 
     def line(self, text: str = "") -> None:
         self.stream.write(f"{text.rstrip()}\n")

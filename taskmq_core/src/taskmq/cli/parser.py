@@ -128,7 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(
             commands,
             "health",
-            "run.health",
+            "probe.health",
             "ask a worker whether it lives, or takes jobs",
             "taskmq health --socket /run/taskmq.sock",
             "taskmq health --socket /run/taskmq.sock --ready",

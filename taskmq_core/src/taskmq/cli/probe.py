@@ -1,4 +1,4 @@
-"""The health of a worker, for probes: a Unix socket that speaks a little HTTP.
+"""The health of a worker, for probes (``taskmq health``): a Unix socket that speaks a little HTTP.
 
     curl --unix-socket /run/taskmq.sock http://worker/live
 
@@ -9,6 +9,7 @@ the store.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import socket
 import socketserver
@@ -21,13 +22,28 @@ import msgspec
 from taskmq.errors import ConfigError
 from taskmq.worker import Health
 
-__all__ = ["HealthServer", "ask"]
+from .exits import CommandFailed, Exit
+
+__all__ = ["HealthServer", "ask", "health"]
 
 LONGEST_PATH = 100
 """What fits into the address of a Unix socket on every system."""
 LINE = 4096
 PATIENCE = 1.0
 """Seconds for a request to come in whole."""
+
+
+def health(arguments: argparse.Namespace) -> int:
+    """Whether a worker lives, or takes jobs: for probes."""
+    question = "ready" if arguments.ready else "live"
+    try:
+        good, answer = ask(arguments.socket, question, arguments.timeout)
+    except OSError as error:
+        raise CommandFailed(
+            f"no answer from a worker at {arguments.socket}: {error}", Exit.UNAVAILABLE
+        ) from None
+    print(f"{'' if good else 'not '}{question}: {answer.status}")
+    return Exit.OK if good else Exit.FAILED
 
 
 class HealthServer:

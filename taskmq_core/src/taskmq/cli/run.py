@@ -1,4 +1,4 @@
-"""Commands that run a worker, and ask how it is: ``worker``, ``dev``, ``health``."""
+"""Commands that run a worker: ``worker``, ``dev``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from taskmq.worker import Worker
 from .apps import open_app, program_of
 from .beat import SchedulerBeside
 from .caretaker import Caretaker
-from .exits import CommandFailed, Exit
 from .output import wants_color
-from .probe import HealthServer, ask
 from .systemd import ServiceManager
 
-__all__ = ["dev", "health", "worker"]
+__all__ = ["dev", "worker"]
 
 SETTINGS = (
     "concurrency",
@@ -51,19 +49,6 @@ def dev(arguments: argparse.Namespace) -> int:
     return _run(app, arguments, arguments.queues)
 
 
-def health(arguments: argparse.Namespace) -> int:
-    """Whether a worker lives, or takes jobs: for probes."""
-    question = "ready" if arguments.ready else "live"
-    try:
-        good, answer = ask(arguments.socket, question, arguments.timeout)
-    except OSError as error:
-        raise CommandFailed(
-            f"no answer from a worker at {arguments.socket}: {error}", Exit.UNAVAILABLE
-        ) from None
-    print(f"{'' if good else 'not '}{question}: {answer.status}")
-    return Exit.OK if good else Exit.FAILED
-
-
 def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) -> int:
     log_format = arguments.log_format or app.config.log_format
     color = log_format == "pretty" and wants_color(sys.stderr)
@@ -79,6 +64,8 @@ def _run(app: App, arguments: argparse.Namespace, queues: Sequence[str] | None) 
     )
     made = Worker(app, queues=queues, name=arguments.name, config=config, hook=caretaker)
     if arguments.health_socket is not None:
+        from .probe import HealthServer  # with a server of Python's, for those who want one
+
         caretaker.probe = HealthServer(arguments.health_socket, caretaker.health)
     for warning in _warnings(app, made.queues):
         _note(f"warning: {warning}")

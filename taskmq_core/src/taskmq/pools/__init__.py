@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from taskmq.errors import ConfigError
 from taskmq.plugins import PREFIX
 
-from .aio import AsyncioPool
 from .base import Done, Execute, Pool, RunningJob, Setting
 from .solo import SoloPool
 from .threads import ThreadPool
 
+if TYPE_CHECKING:
+    import asyncio
+
 __all__ = [
     "POOLS",
-    "AsyncioPool",
     "Done",
     "Execute",
     "Pool",
@@ -41,6 +42,8 @@ def make_pool(kind: str, concurrency: int, setting: Setting | None = None) -> Po
     if kind == PROCESSES and setting is not None:
         return _process_pool(concurrency, setting)
     if kind == ASYNCIO and setting is not None and setting.executor is not None:
+        from .aio import AsyncioPool  # with asyncio, which the others do not need
+
         factory = _event_loop_factory(setting.config.event_loop)
         return AsyncioPool(concurrency, setting.executor, factory)
     try:
@@ -50,8 +53,6 @@ def make_pool(kind: str, concurrency: int, setting: Setting | None = None) -> Po
 
 
 def _event_loop_factory(kind: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    if kind == "asyncio":
-        return asyncio.new_event_loop
     try:
         module = importlib.import_module(kind)
     except ModuleNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +13,9 @@ from taskmq.errors import ConfigError
 
 from .fields import parse
 from .zoned import next_instant
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 __all__ = ["At", "Cron", "Every", "Rule"]
 
@@ -104,6 +107,8 @@ Rule = Cron | Every | At
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones  # as in `config`
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

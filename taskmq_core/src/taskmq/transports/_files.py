@@ -9,8 +9,8 @@ A file is a sequence of blocks. Each begins with its name and a comment that say
 
 from __future__ import annotations
 
+import pkgutil
 import re
-from importlib.resources import files
 
 __all__ = ["load_blocks", "read_text"]
 
@@ -19,7 +19,11 @@ BLOCK = re.compile(r"^-- name: (\w+)\n((?:--.*\n)*)", re.MULTILINE)
 
 def read_text(package: str, name: str) -> str:
     """The text of a resource file."""
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+    # importlib.resources would load what reads ZIP files and makes temporary ones: half a MiB
+    data = pkgutil.get_data(package, name)
+    if data is None:
+        raise FileNotFoundError(f"{package}: {name} cannot be read by what loaded the package")
+    return data.decode()
 
 
 def load_blocks(package: str, name: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ it has, and the oldest version of taskmq's schema whose programs can still use i
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import psycopg
 from psycopg import sql
@@ -22,7 +21,6 @@ from .options import Options
 __all__ = ["VERSION", "check", "for_schema", "migrate", "migrate_schema"]
 
 PACKAGE = __package__
-MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
 FUNCTIONS = (
     "base", "rows", "dependencies", "gates", "fair",
     "enqueue", "workflows", "settle", "tidy", "claim", "exchange", "reserve", "upkeep",
@@ -31,14 +29,8 @@ OLDEST_USER = 1
 """Programs with an older schema version than this cannot use a store of ours."""
 NAME = re.compile(r"\btaskmq\.|'taskmq'")
 
-
-def _migrations() -> dict[int, str]:
-    names = [item.name for item in files(PACKAGE).joinpath("sql").iterdir()]
-    found = [match for match in map(MIGRATION.fullmatch, names) if match]
-    return {int(match[1]): match[0] for match in sorted(found, key=lambda match: match[0])}
-
-
-MIGRATIONS = _migrations()
+MIGRATIONS = {1: "0001_tables.sql"}
+"""By the version that they make."""
 VERSION = max(MIGRATIONS)
 
 

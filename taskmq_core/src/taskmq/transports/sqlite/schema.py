@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import threading
 import time
-from importlib.resources import files
 from pathlib import Path
 
 from taskmq.errors import ConfigError, SchemaMismatch, StoreCorrupt, TransportUnavailable
@@ -28,17 +26,8 @@ APPLICATION_ID = int.from_bytes(b"tskq", "big")
 """In the file's header, so that a file is known as ours without opening it as a database."""
 
 PACKAGE = __package__
-MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
-MIGRATIONS = {
-    int(match[1]): match[0]
-    for match in sorted(
-        filter(
-            None,
-            (MIGRATION.fullmatch(item.name) for item in files(PACKAGE).joinpath("sql").iterdir()),
-        ),
-        key=lambda match: match[0],
-    )
-}
+MIGRATIONS = {1: "0001_initial.sql"}
+"""By the version that they make."""
 VERSION = max(MIGRATIONS)
 
 PAGE_SIZE = 2048
