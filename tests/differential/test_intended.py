@@ -204,7 +204,7 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 5}, ["keep", [1]], ["keep", [[], 5]]),
         outcome({"value": 5}, ["keep", [1]], ["keep", [[], 5]], ["keep", [[], 5]]),
     ),
-    "replaced by a chord whose body is an empty chain": (
+    "what a task cannot start, since something in it is empty": (
         several(
             "chain", task("become", several("chord", task(), body=several("chain"))), task(tag=2)
         ),

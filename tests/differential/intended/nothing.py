@@ -11,9 +11,12 @@ from tests.differential.agreeing import Agreement, Leeway, Run
 from tests.differential.canvases import Canvas
 from tests.differential.headers import headers
 from tests.differential.reading import (
+    alone,
     becomes_nothing,
+    chained,
     groups_behind,
     headers_with_lost_ends,
+    is_empty_chain,
     is_nothing,
     runs_of,
     within,
@@ -66,6 +69,52 @@ def _becomes_chains_of_nothing(canvas: Canvas) -> bool:
 
 def _behind_an_empty_body(canvas: Canvas) -> bool:
     return any(counts(group) == 0 for group, _ in groups_behind(canvas))
+
+
+def _behind_what_cannot_start(canvas: Canvas) -> list[Canvas]:
+    """What tasks start that has something empty in it, all that is behind that, and what a task
+    before is to be replaced by."""
+    started = [link for each in within(canvas) for link in _links(each)]
+    started += canvas.get("call", {}).get("links", [])
+    started += [each["tag"] for each in within(canvas) if each["of"] == "become"]
+    started += [each["body"] for each in within(canvas) if each["is"] == "chord"]
+    found = [each for each in started if _has_something_empty(each)]
+    for each in within(canvas):
+        steps = chained(each)
+        for number, step in enumerate(steps):
+            if _has_something_empty(step):
+                before = [each for each in steps[:number] if each["of"] == "become"]
+                found += [each["tag"] for each in before[:1]]
+                found += steps[steps.index(before[0]) + 1 if before else number :]
+    return found
+
+
+def _has_something_empty(canvas: Canvas) -> bool:
+    """Whether it has a chain of an empty chain in a group, or a chord whose body is one."""
+    return any(
+        _is_chord_of_nothing(one)
+        or (one["is"] == "group" and any(map(_is_chain_of_nothing, one["of"])))
+        for one in within(canvas)
+    )
+
+
+def _is_chord_of_nothing(canvas: Canvas) -> bool:
+    """Of a chord, or of a group of several and what is behind it."""
+    if canvas["is"] == "chord":
+        return is_empty_chain(canvas["body"])
+    if canvas["is"] not in ("chain", "or") or not canvas["of"]:
+        return False
+    found = chained(canvas)
+    return (
+        len(found) == 1
+        and found[0]["is"] in ("group", "chunks")
+        and counts(found[0]) > 1
+        and is_empty_chain(canvas["of"][-1])
+    )
+
+
+def _is_chain_of_nothing(canvas: Canvas) -> bool:
+    return is_empty_chain(alone(canvas)) and len(alone(canvas)["of"]) > 0
 
 
 def _empty_chain_beside_one(canvas: Canvas) -> bool:
@@ -174,6 +223,20 @@ def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
     )
 
 
+def _could_not_start(both: Agreement, theirs: Any, ours: Any) -> bool:
+    """A task that has succeeded, and fails there since it cannot start what is behind it."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "value" not in ours:
+        return False
+    return theirs.get("error") == EMPTY and both.same(
+        without(theirs, "error"), without(ours, "value")
+    )
+
+
+def _is_told_of_nothing(both: Agreement, run: Run) -> bool:
+    """Whether it is an error callback of such a task."""
+    return run[0] == "note" or (run[0] == "told" and INDEX_ERROR.fullmatch(run[1][1]) is not None)
+
+
 def _parent_of_one(both: Agreement, theirs: Any, ours: Any) -> bool:
     """Celery hands on a list for a group of one, and what is before it is before its task."""
     if isinstance(theirs, list) and len(theirs) == 1 and both.same(theirs[0], ours):
@@ -211,6 +274,16 @@ parent_of_one = Leeway(node=_parent_of_one)
 of_nothing = Leeway(text=_of_nothing)
 
 
+not_started = never_started(_behind_what_cannot_start)
+could_not_start = replace(
+    not_started,
+    node=lambda both, theirs, ours: (
+        _could_not_start(both, theirs, ours)
+        or (not_started.node is not None and not_started.node(both, theirs, ours))
+    ),
+    got=lambda both, theirs, ours: theirs == "not ready" or _could_not_start(both, theirs, ours),
+    fewer=_is_told_of_nothing,
+)
 behind_nothing = replace(never_started(_behind_empty_bodies), outcome=never_ends.outcome)
 
 
@@ -262,6 +335,22 @@ DIFFERENCES = [
         },
         _empty,
         never_got,
+    ),
+    Difference(
+        "what a task cannot start, since something in it is empty",
+        {
+            "is": "chain",
+            "of": [
+                keep(1),
+                {
+                    "is": "group",
+                    "of": [keep(2), {"is": "chain", "of": [{"is": "chain", "of": []}]}],
+                    "lazy": True,
+                },
+            ],
+        },
+        lambda canvas: bool(_behind_what_cannot_start(canvas)),
+        could_not_start,
     ),
     Difference(
         "a group of nothing at the end of a chain",

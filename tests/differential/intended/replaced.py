@@ -12,7 +12,6 @@ from tests.differential.reading import (
     chained,
     ends_as_group,
     is_chord,
-    is_empty_chain,
     is_group,
     members,
     runs_of,
@@ -20,7 +19,7 @@ from tests.differential.reading import (
 )
 
 from .difference import Difference, become, fail, keep
-from .shared import CALLBACKS, EMPTY, NOT_A_SIGNATURE, is_pending, told, without
+from .shared import CALLBACKS, NOT_A_SIGNATURE, is_pending, told, without
 
 
 def _becomes_a_body(canvas: Canvas) -> bool:
@@ -111,21 +110,6 @@ def _becomes_a_linked_body(canvas: Canvas) -> bool:
     return linked and _becomes_a_body(canvas)
 
 
-def _becomes_a_chord_of_nothing(canvas: Canvas) -> bool:
-    """Whether a task is replaced by something with a chord in it whose body is an empty chain."""
-    return any(
-        each["of"] == "become"
-        and any(one["is"] == "chord" and is_empty_chain(one["body"]) for one in within(each["tag"]))
-        for each in within(canvas)
-    )
-
-
-def _failed_for_nothing(both: Agreement) -> bool:
-    """The task that is replaced fails there: all that ran there has run here."""
-    found = json.dumps(both.theirs.get("result"))
-    return EMPTY in found and "error" not in both.ours and both.runs(more=True)
-
-
 def _failed_to_link(both: Agreement) -> bool:
     """Celery cannot hand the links on, and the task fails: all that it ran was run here."""
     found = json.dumps(both.theirs.get("result"))
@@ -187,7 +171,6 @@ def _is_such_a_link(both: Agreement, run: Run) -> bool:
 
 own_is_pending = Leeway(node=_own_is_pending, got=_never_got_own, fewer=_is_of_a_body)
 one_of_a_body = Leeway(node=_one_of_a_body)
-failed_for_nothing = Leeway(outcome=_failed_for_nothing)
 failed_to_link = Leeway(outcome=_failed_to_link)
 told_of_the_last = Leeway(node=_is_told_of_the_last)
 linked_later = Leeway(more=_is_such_a_link, fewer=_is_such_a_link)
@@ -236,24 +219,6 @@ DIFFERENCES = [
         },
         _becomes_a_body_in_a_header,
         one_of_a_body,
-    ),
-    Difference(
-        "replaced by a chord whose body is an empty chain",
-        {
-            "is": "chain",
-            "of": [
-                become(
-                    {
-                        "is": "chord",
-                        "of": [keep(1), keep(2)],
-                        "body": {"is": "chain", "of": []},
-                    }
-                ),
-                keep(3),
-            ],
-        },
-        _becomes_a_chord_of_nothing,
-        failed_for_nothing,
     ),
     Difference(
         "links of a task replaced by a chord that ends as a group",
