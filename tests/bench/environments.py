@@ -10,7 +10,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 CACHE = TOP / ".cache" / "bench"
-OURS = ("native", "shim", "limit")
+OURS = ("native", "shim", "limit", "wake")
 GRAPHS = ("chain", "fan_out")
 RUNNING = ("drain", "latency", "urgent", "round_trip", *GRAPHS, "idle")
 """The workloads that need a worker."""
@@ -33,6 +33,11 @@ ENTRANTS = {
     "native": Entrant("native", ("memory", "sqlite", "redis", "postgres", "rabbitmq")),
     "shim": Entrant("celery_app", ("sqlite", "redis", "postgres"), lacks=("urgent",)),
     "limit": Entrant("limit", ("sqlite", "redis", "postgres"), lacks=("bulk", *RUNNING)),
+    "wake": Entrant(
+        "wake",
+        ("redis",),
+        lacks=("enqueue", "bulk", *(name for name in RUNNING if name != "latency")),
+    ),
     "celery": Entrant(
         "celery_app", ("redis",), ("celery[redis]==5.7.0", "hiredis"), lacks=("urgent",)
     ),

@@ -11,7 +11,7 @@ from typing import Any
 from .rounds import Cell, Run
 
 BETTER_IF_MORE = "jobs/s"
-COLORS = {"native": "#1f6fb4", "shim": "#5aa1d8", "limit": "#c9c9c9"}
+COLORS = {"native": "#1f6fb4", "shim": "#5aa1d8", "limit": "#c9c9c9", "wake": "#dedede"}
 PEERS = "#e0955a"
 
 
