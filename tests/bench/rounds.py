@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,7 +153,8 @@ def run_one(manner: Manner, cell: Cell, name: str, number: int, place: Place) ->
             seconds=manner.seconds,
             probe=place.probe,
         )
-        figures, error = _run(name, order)
+        with place.at_rest() if cell.workload == "idle" else nullcontext():
+            figures, error = _run(name, order)
     where = (cell.workload, cell.store, cell.pool, cell.processes)
     return Run(*where, name, number, jobs, figures, error, cell.concurrency)
 

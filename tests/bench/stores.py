@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class Place:
     connections: Callable[[], int] | None = None
     """How many it has, the one that asks not counted."""
     new_namespace: Callable[[], str] | None = None
+    at_rest: Callable[[], AbstractContextManager[None]] = nullcontext
+    """While clients at rest are counted: the server does nothing of its own that it would count."""
 
     def beside(self) -> str:
         """The URL of an empty one, those that are there staying as they are."""
@@ -58,6 +60,7 @@ def a_store(name: str, *, fsync: bool = True) -> Iterator[Place]:
                 postgres.pid,
                 _transactions(postgres),
                 lambda: _asked(postgres, SESSIONS) - 1,
+                at_rest=lambda: _without_autovacuum(postgres),
             )
     elif name == "rabbitmq":
         with services.RabbitMQ() as rabbitmq, _folder() as folder:
@@ -107,6 +110,18 @@ def _commands(redis: services.Redis) -> tuple[str, ...]:
 def _transactions(postgres: services.Postgres) -> tuple[str, ...]:
     query = "SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database"
     return _psql(postgres, query)
+
+
+@contextmanager
+def _without_autovacuum(postgres: services.Postgres) -> Iterator[None]:
+    """It comes once a minute to each database, and makes transactions for each of its tables."""
+    postgres.query("ALTER SYSTEM SET autovacuum = off")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        postgres.query("ALTER SYSTEM RESET autovacuum")
+        postgres.query("SELECT pg_reload_conf()")
 
 
 def _psql(postgres: services.Postgres, query: str) -> tuple[str, ...]:

@@ -187,6 +187,7 @@ def rest(store: str, amounts: Amounts, sizes: Sequence[int]) -> Iterator[Point]:
     """Worker processes with nothing to do: what each of them asks of the store, and holds there."""
     for count in sizes:
         with a_store(store) as place, ExitStack() as stack:
+            stack.enter_context(place.at_rest())
             url = place.new_url()
             before = place.connections() if place.connections else 0
             pids = [stack.enter_context(_idle_worker(url)) for _ in range(count)]
