@@ -16,6 +16,7 @@ from pathlib import Path
 
 Crew = Sequence["subprocess.Popen[bytes]"]
 """The worker processes of one run."""
+NOT_INHERITED = "PYTHONDONTWRITEBYTECODE"
 VARIABLE = "BENCH_ORDER"
 PATIENCE = 120.0
 STOP_WITHIN = 5.0
@@ -49,7 +50,10 @@ class Order:
         return cls(**{**fields, "probe": tuple(fields["probe"])})
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, VARIABLE: json.dumps(asdict(self))}
+        """Python may keep what it compiles, as it has for the peers, which are installed: a worker
+        that compiles its modules at each start has another MiB."""
+        inherited = {name: text for name, text in os.environ.items() if name != NOT_INHERITED}
+        return {**inherited, VARIABLE: json.dumps(asdict(self))}
 
 
 def mark(number: int) -> None:
