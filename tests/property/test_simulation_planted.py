@@ -400,13 +400,12 @@ def room_for_one_more(patch: Patch) -> None:
 
 
 def the_newest_has_to_go(patch: Patch) -> None:
-    def drop(room: MemoryRoom, queue: str, count: int) -> None:
+    def newest(room: MemoryRoom, queue: str, count: int) -> list[StoredJob]:
         lines = room._store.lanes[queue].ready
         ids = [job_id for priority in sorted(lines) for job_id in reversed(list(lines[priority]))]
-        for job_id in ids[:count]:
-            endings.give_up(room._store, room._store.jobs[job_id], "queue_full", room._now)
+        return [room._store.jobs[job_id] for job_id in ids[:count]]
 
-    patch.setattr(MemoryRoom, "drop", drop)
+    patch.setattr(MemoryRoom, "_lowest", newest)
 
 
 def enqueue_wakes_nobody(patch: Patch) -> None:
