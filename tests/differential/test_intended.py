@@ -50,6 +50,16 @@ REPLACED = several(
     task("become", several("or", several("group", task()), several("group", task(tag=2)))),
     body=task(tag=3),
 )
+BECOMES_TWICE_TOLD = task(
+    "become",
+    several(
+        "chord",
+        task(tag=2),
+        body=several("chain", task(tag=3), task("fail"), errbacks=["old"]),
+    ),
+    errbacks=["old"],
+)
+TOLD = ["note", ["<fail:[1]>", "old"]]
 BEHIND_A_CHORD = several(
     "chain",
     task(),
@@ -336,6 +346,12 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": 4}, ["keep", [3, 5]], ["keep", [[3, 4], 4]]),
         outcome({"value": 4}, ["keep", [[3, 4], 5]], ["keep", [[3, 4], 4]]),
         outcome({"value": 4}, ["keep", [[3, 4], 6]], ["keep", [[3, 4], 4]]),
+    ),
+    "an error callback both of a task and of the chain behind the chord that it becomes": (
+        BECOMES_TWICE_TOLD,
+        outcome(ERROR, FAILED, TOLD),
+        outcome(ERROR, FAILED, TOLD, TOLD),
+        outcome(ERROR, FAILED, TOLD, TOLD, TOLD),
     ),
     "whose id error callbacks of a body get": (
         BECOMES_FAILING,

@@ -198,7 +198,18 @@ def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
         )
         if whole != (theirs, ours) and both.same(*whole):
             return True
+    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) < len(ours):
+        return both.in_turn(list(_spliced(theirs)), ours)
     return sorted(map(json.dumps, _leaves(theirs))) == sorted(map(json.dumps, _leaves(ours)))
+
+
+def _spliced(values: list[Any]) -> Iterator[Any]:
+    """What the tasks of a group have given, with those of groups in it in their place."""
+    for each in values:
+        if isinstance(each, list) and each and all(isinstance(one, list) for one in each):
+            yield from _spliced(each)
+        else:
+            yield each
 
 
 def _unnested(result: dict[str, Any]) -> Iterator[Any]:

@@ -142,7 +142,8 @@ def _got_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
     if theirs == {"value": None}:
         return True
     if ours == "not ready":  # since that one stays pending
-        return isinstance(theirs, dict) and isinstance(theirs.get("value"), list)
+        several = isinstance(theirs, dict) and isinstance(theirs.get("value"), list)
+        return several or has_failed(both, theirs)
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return False
     there, here = theirs.get("value"), ours.get("value")

@@ -136,6 +136,36 @@ def _is_called_for_others(both: Agreement, run: Run) -> bool:
     return run[0] in CALLBACKS and run[1][0] in names
 
 
+def _bodies_with_equal_errbacks(canvas: Canvas) -> list[Canvas]:
+    """The chains that are bodies of chords that tasks are replaced by, where an error callback is
+    said both of the task and in the chord."""
+    return [
+        step
+        for each in within(canvas)
+        if each["of"] == "become" and "errbacks" in each
+        if {style for one in within(each["tag"]) for style in one.get("errbacks", ())}
+        & {*each["errbacks"]}
+        for step in _chain_at_the_end(each["tag"])
+    ]
+
+
+def _chain_at_the_end(canvas: Canvas) -> list[Canvas]:
+    """Of a chord, or of the chord that is its body: nothing, if that is no chain."""
+    body = body_of(canvas) or []
+    if len(body) == 1:
+        return body if body[0]["is"] in ("chain", "or") else _chain_at_the_end(body[0])
+    return body
+
+
+def _is_called_again(both: Agreement, run: Run) -> bool:
+    """Whether Celery calls it once, and here it is called for both."""
+    found = runs_of(both.about(_bodies_with_equal_errbacks))
+    names = {"fixed", *(f"<{name}:{own}>" for name, own in found)}
+    line, ran = json.dumps(run), both.ours["ran"]
+    once: bool = line in both.theirs["ran"] and ran.count(line) == 2
+    return run[0] in CALLBACKS and run[1][0] in names and once
+
+
 def _becomes_a_chord_with_errbacks(canvas: Canvas) -> bool:
     return any("errbacks" in each for each in (canvas.get("call", {}), *within(canvas))) and any(
         each["of"] == "become" and is_chord(each["tag"]) for each in within(canvas)
@@ -251,6 +281,21 @@ DIFFERENCES = [
         },
         lambda canvas: bool(_behind_what_became_a_group(canvas)),
         Leeway(fewer=_is_called_for_others),
+    ),
+    Difference(
+        "an error callback both of a task and of the chain behind the chord that it becomes",
+        {
+            **become(
+                {
+                    "is": "chord",
+                    "of": [keep(1)],
+                    "body": {"is": "chain", "of": [keep(2), fail(3)], "errbacks": ["new"]},
+                }
+            ),
+            "errbacks": ["new"],
+        },
+        lambda canvas: bool(_bodies_with_equal_errbacks(canvas)),
+        Leeway(more=_is_called_again),
     ),
     Difference(
         "links of a chain with a chord that a task is replaced by",
