@@ -13,8 +13,9 @@ from celery.bin.base import CeleryCommand, handle_preload_options
 
 __all__ = ("logtool",)
 
-HEAD = re.compile(r"^\[[^\]]*: (?P<level>[A-Z]+)/[^\]]*\] (?P<message>.*)")
-TASK = re.compile(
+# Compiled by whoever reads a log: every `celery` loads this module.
+HEAD = r"^\[[^\]]*: (?P<level>[A-Z]+)/[^\]]*\] (?P<message>.*)"
+TASK = (
     r"^Task (?P<name>\S+)\[(?P<id>[^\]]+)\] "
     r"(?P<what>received|succeeded|raised|retry|ignored|rejected|revoked|discarded)"
 )
@@ -46,18 +47,19 @@ class Entry(NamedTuple):
 
 def entries(files: tuple[TextIO, ...]) -> Iterator[Entry]:
     """The records of logs. Lines that start none belong to the one before."""
+    head_of, task_of = re.compile(HEAD), re.compile(TASK)
     current: Entry | None = None
     for file in files:
         for raw in file:
             line = raw.rstrip("\n")
-            head = HEAD.match(line)
+            head = head_of.match(line)
             if head is None:
                 if current is not None:
                     current.lines.append(line)
                 continue
             if current is not None:
                 yield current
-            current = Entry([line], head["level"], TASK.match(head["message"]))
+            current = Entry([line], head["level"], task_of.match(head["message"]))
     if current is not None:
         yield current
 

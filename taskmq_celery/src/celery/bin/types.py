@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click import Context, Parameter
-from dateutil.parser import isoparse
 
 from celery.utils.log import mlevel
 from celery.utils.sysinfo import AUTO_CONCURRENCY
@@ -84,6 +83,8 @@ class ISO8601DateTime(ParamType):
     def convert(
         self, value: Any, param: Parameter | None, ctx: Context | None
     ) -> datetime.datetime:
+        from dateutil.parser import isoparse  # only for those who name an instant
+
         try:
             when = isoparse(str(value))
         except ValueError as error:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import random
 import time as _time
 import zoneinfo
 from functools import cached_property
 from typing import Any
-
-from dateutil import tz as dateutil_tz
-from dateutil.relativedelta import relativedelta
-from dateutil.tz import resolve_imaginary
 
 __all__ = (
     "LocalTimezone",
@@ -133,15 +130,24 @@ def make_aware(dt: datetime.datetime, tz: datetime.tzinfo) -> datetime.datetime:
     """A datetime without zone, as one of ``tz``. A time that the zone's clock leaves out, when it
     is put forward, is as much later."""
     aware = dt.replace(tzinfo=tz)
-    return resolve_imaginary(aware) if _is_imaginary(dt, tz) else aware
+    return _shown(aware) if _is_imaginary(dt, tz) else aware
+
+
+def _shown(moment: datetime.datetime) -> datetime.datetime:
+    """What the zone's clock shows instead, where it is put forward over this moment."""
+    from dateutil.tz import resolve_imaginary  # a twentieth of what `celery --help` takes
+
+    return resolve_imaginary(moment)
 
 
 def _is_imaginary(dt: datetime.datetime, tz: datetime.tzinfo) -> bool:
     """Whether the zone's clock never shows this time, since it is put forward over it."""
     if not isinstance(tz, zoneinfo.ZoneInfo):
         return False  # others need not be able to tell
+    from dateutil.tz import datetime_exists  # as above
+
     try:
-        return not dateutil_tz.datetime_exists(dt, tz)
+        return not datetime_exists(dt, tz)
     except ValueError:  # at the very end of the calendar
         return False
 
@@ -224,8 +230,7 @@ class ffwd:  # noqa: N801  # Celery's name
         if "day" in fields:  # the 31st of a shorter month is its last day
             year = fields.get("year", other.year)
             month = fields.get("month", other.month)
-            last = datetime.date(year, month, 1) + relativedelta(months=1, days=-1)
-            fields["day"] = min(last.day, fields["day"])
+            fields["day"] = min(calendar.monthrange(year, month)[1], fields["day"])
         moved = other.replace(**fields) + datetime.timedelta(days=self.days)
         if self.weekday is not None:
             moved += datetime.timedelta(days=(7 - moved.isoweekday() + self.weekday) % 7)
@@ -285,7 +290,7 @@ def _moments(wall: datetime.datetime, after: datetime.datetime) -> list[datetime
     """The moments, one or two, at which the clock shows this time; or what it is put forward to."""
     found = [wall.replace(fold=fold) for fold in (0, 1)]
     if wall.tzinfo is not None:
-        found = [resolve_imaginary(moment) for moment in found]
+        found = [_shown(moment) for moment in found]
     return [moment for moment in found if _instant(moment) > _instant(after)]
 
 
