@@ -248,6 +248,15 @@ def test_every_command_is_there() -> None:
     assert all(command.function().__name__ == command.name for command in found)
 
 
+def test_groups_that_a_command_line_does_not_name_are_empty() -> None:
+    everything = {command.module for command in commands(build_parser())}
+    none = {command.module for command in commands(build_parser(["worker", "--once"]))}
+    assert everything - none == {"dead", "payloads", "schedule", "spool", "workflow"}
+    named = {command.module for command in commands(build_parser(["--app", "a:b", "dlq", "list"]))}
+    assert named - none == {"dead"}
+    assert build_parser([]).format_help() == build_parser().format_help()
+
+
 def test_a_worker_imports_no_other_command() -> None:
     program = "import sys; from taskmq.cli.main import main; main(['worker', '--once'])"
     program += "; print([name for name in sys.modules if name.startswith('taskmq.cli.')])"

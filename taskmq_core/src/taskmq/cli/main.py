@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. Never raises on account of what the user did."""
     arguments: argparse.Namespace | None = None
     try:
-        arguments = build_parser().parse_args(argv)
+        words = sys.argv[1:] if argv is None else argv
+        arguments = build_parser(words).parse_args(words)
         Config.from_env()  # a setting that is misspelt there is told before anything is done
         code = int(arguments.command(arguments))
         sys.stdout.flush()
