@@ -154,7 +154,8 @@ def call_unreached(
     Nothing happens if the group never was, because something before it (``before``) failed: that
     has called them. Nor if nothing has failed: a task was ignored. Of chords in the group, ``told``
     says by the job of the body which callbacks it has as well: if those did not run either, that is
-    all that has happened, and they are called there.
+    all that has happened, and they are called there. Of a body that was replaced, it counts
+    what became of that.
     """
     losses = ctx.delivery.losses or {}
     if any(job in losses for job in before):
@@ -162,13 +163,20 @@ def call_unreached(
     error = import_module(RESULTS).error_behind(app, list(losses), joins)
     if error is not None:
         called = [
-            set(told.get(job, ())) if loss.state == JobState.SKIPPED else set[int]()
-            for job, loss in losses.items()
+            set(told[job]) if job in told and _never_ran(ctx, job) else set[int]() for job in losses
         ]
         if done := set.intersection(*called) if called else None:
             left = [each for n, each in enumerate(request["errbacks"]) if n not in done]
             request = {**request, "errbacks": left}
         import_module(CALLBACKS).call_errbacks_of(app, request, error)
+
+
+def _never_ran(ctx: TaskContext, job: str) -> bool:
+    """Whether a job was skipped, or that to which it has delegated."""
+    (found,) = ctx.app.transport.get([job])
+    while found is not None and found.delegated_to is not None:
+        (found,) = ctx.app.transport.get([found.delegated_to])
+    return found is not None and found.state is JobState.SKIPPED
 
 
 def _result_check(ctx: TaskContext) -> Callable[[Any], None] | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.differential.agreeing import Agreement, Leeway, Run
+from tests.differential.agreeing import Agreement, Leeway, Run, paired
 from tests.differential.canvases import Canvas
 from tests.differential.headers import body_of
 from tests.differential.reading import (
@@ -198,15 +198,24 @@ def _when_flat(both: Agreement, theirs: Any, ours: Any) -> bool:
         )
         if whole != (theirs, ours) and both.same(*whole):
             return True
-    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) < len(ours):
-        return both.in_turn(list(_spliced(theirs)), ours)
+    if _are_lists(theirs) and _are_lists(ours):  # what their tasks have given
+        there, here = list(_spliced(theirs)), list(_spliced(ours))
+        return len(there) == len(here) == len(paired(there, here, both.same))
     return sorted(map(json.dumps, _leaves(theirs))) == sorted(map(json.dumps, _leaves(ours)))
+
+
+def _are_lists(values: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) > 0
+        and all(isinstance(one, list) for one in values)
+    )
 
 
 def _spliced(values: list[Any]) -> Iterator[Any]:
     """What the tasks of a group have given, with those of groups in it in their place."""
     for each in values:
-        if isinstance(each, list) and each and all(isinstance(one, list) for one in each):
+        if _are_lists(each):
             yield from _spliced(each)
         else:
             yield each

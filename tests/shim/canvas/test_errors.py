@@ -80,6 +80,19 @@ def test_what_is_behind_a_header_without_tasks_fails_with_the_group_before(
     assert len(told(t)) == 1
 
 
+@pytest.mark.filterwarnings(LEGACY)
+@pytest.mark.parametrize("replaced", [False, True])
+def test_error_callbacks_of_a_chord_are_called_behind_one_whose_body_ran_and_failed(
+    t: Any, work: Work, replaced: bool
+) -> None:
+    failing = t.become.si(t.fail.s()) if replaced else t.fail.si()
+    inner = chord([t.same.s(1)], failing)
+    result = chord([inner, t.same.s(2)], t.total.s()).on_error(t.tell.s()).apply_async()
+    work()
+    assert [task_id for task_id, _ in told(t)].count(result.id) == 1
+    assert len(told(t)) == 2
+
+
 def test_a_chord_error_names_the_task_that_failed_before_the_header_could_start(
     t: Any, work: Work
 ) -> None:
