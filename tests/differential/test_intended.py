@@ -222,6 +222,12 @@ CASES: dict[str, tuple[Canvas, Outcome, Outcome, Outcome]] = {
         outcome({"value": [[[1]], 2]}, ["become", ["…"]], ["keep", [1]], ["keep", [[[1]], 2]]),
         outcome({"value": [[[1]], 2]}, ["keep", [1]], ["keep", [[[1]], 2]]),
     ),
+    "error callbacks of a body that is a chain of an empty group": (
+        several("chord", task("fail"), body=several("chain", several("group"), errbacks=["old"])),
+        outcome({"group": []}, FAILED, ["note", ["<id>", "old"]]),
+        outcome({"group": []}, FAILED),
+        outcome({"group": []}),
+    ),
     "which of several errors is raised": (
         TWO,
         outcome({"group": []}, got=ERROR),

@@ -117,6 +117,23 @@ def _is_chain_of_nothing(canvas: Canvas) -> bool:
     return is_empty_chain(alone(canvas)) and len(alone(canvas)["of"]) > 0
 
 
+def _errbacks_of_an_empty_body(canvas: Canvas) -> bool:
+    """Whether the body of a chord is a chain of an empty group, and it or the chord has some."""
+    return any(
+        each["is"] == "chord"
+        and each["body"]["is"] == "chain"
+        and is_nothing(each["body"])
+        and not is_empty_chain(each["body"])
+        and ("errbacks" in each or "errbacks" in each["body"])
+        for each in within(canvas)
+    )
+
+
+def _is_without_id(run: Run) -> bool:
+    """Whether it is an error callback that is told of no task that ran."""
+    return run[0] in CALLBACKS and run[1][0] in {"<id>", "fixed"}
+
+
 def _empty_chain_beside_one(canvas: Canvas) -> bool:
     return any(
         each["is"] == "group" and counts(each) == 1 and len(each["of"]) > 1
@@ -351,6 +368,20 @@ DIFFERENCES = [
         },
         lambda canvas: bool(_behind_what_cannot_start(canvas)),
         could_not_start,
+    ),
+    Difference(
+        "error callbacks of a body that is a chain of an empty group",
+        {
+            "is": "chord",
+            "of": [fail(1)],
+            "body": {
+                "is": "chain",
+                "of": [{"is": "group", "of": []}],
+                "errbacks": ["old"],
+            },
+        },
+        _errbacks_of_an_empty_body,
+        Leeway(fewer=lambda both, run: _is_without_id(run)),
     ),
     Difference(
         "a group of nothing at the end of a chain",
