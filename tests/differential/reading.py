@@ -157,7 +157,7 @@ def becomes_nothing(task: Canvas) -> bool:
 
 
 def is_empty_chain(canvas: Canvas) -> bool:
-    return canvas["is"] == "chain" and all(map(is_empty_chain, canvas["of"]))
+    return canvas["is"] in ("chain", "or") and all(map(is_empty_chain, canvas["of"]))
 
 
 def lone_steps(canvas: Canvas) -> list[Canvas]:
