@@ -241,12 +241,13 @@ def _became_nothing(both: Agreement, theirs: Any, ours: Any) -> bool:
 
 
 def _could_not_start(both: Agreement, theirs: Any, ours: Any) -> bool:
-    """A task that has succeeded, and fails there since it cannot start what is behind it."""
-    if not isinstance(theirs, dict) or not isinstance(ours, dict) or "value" not in ours:
+    """A task that has succeeded, or was replaced by what has failed, and fails there since it
+    cannot start what is behind it."""
+    if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return False
-    return theirs.get("error") == EMPTY and both.same(
-        without(theirs, "error"), without(ours, "value")
-    )
+    ended = "value" in ours or has_failed(both, ours)
+    rest = without(theirs, "error"), without(ours, "value", "error")
+    return theirs.get("error") == EMPTY and ended and both.same(*rest)
 
 
 def _is_told_of_nothing(both: Agreement, run: Run) -> bool:
