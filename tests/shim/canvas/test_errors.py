@@ -93,6 +93,16 @@ def test_error_callbacks_of_a_chord_are_called_behind_one_whose_body_ran_and_fai
     assert len(told(t)) == 2
 
 
+def test_nothing_runs_behind_headers_without_tasks_if_the_group_before_has_failed(
+    t: Any, work: Work
+) -> None:
+    body = chord([], chord([], t.total.s()))
+    result = chord([t.fail.s(), t.same.s(1)], body).apply_async()
+    work()
+    assert isinstance(result.result, ChordError)
+    assert not any(name == "total" for name, *_ in t.ran)
+
+
 def test_a_chord_error_names_the_task_that_failed_before_the_header_could_start(
     t: Any, work: Work
 ) -> None:

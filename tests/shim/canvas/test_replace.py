@@ -135,6 +135,14 @@ def test_adding_to_a_group_that_nobody_waits_for(t: Any, work: Work) -> None:
         result.get(timeout=1)
 
 
+@pytest.mark.parametrize("behind", ["a task", "a chord"])
+def test_a_task_joins_a_group_that_is_behind_a_chord(t: Any, value: Value, behind: str) -> None:
+    before = chord([t.same.s(8)], t.same.si(1))
+    last = t.total.s() if behind == "a task" else chord([t.same.s()], t.total.s())
+    canvas = chain(before, group(t.join.si(t.same.s(2)), t.same.si(3)), last)
+    assert value(canvas.delay()) == 5
+
+
 def test_a_task_that_joins_late_fails_the_chord(t: Any, work: Work) -> None:
     result = chord([t.join.s(t.fail.s())], t.same.s()).delay()
     work()

@@ -25,6 +25,7 @@ from .reading import (
     Place,
     Signature,
     anew,
+    ends_as_group,
     holds_a_group,
     immutable,
     listed,
@@ -211,7 +212,7 @@ class Graph:
                 links=more.links if last else (),
             )
             here = place if last else Place(root_id=place.root_id, parent_id=place.parent_id)
-            if not last and step["task"] == GROUP:
+            if not last and ends_as_group(step):
                 here = replace(here, chord=reference(steps[number]))
             if step["task"] == GROUP:
                 if number == 1 or steps[number - 2]["task"] != GROUP:  # else as of a chord's body
@@ -242,7 +243,7 @@ class Graph:
         for_each, more = more.for_each, more.within(signature)
         links, more = more.links, replace(more, links=())
         group = signature["options"].get("task_id") or uuid()
-        before = () if source is None else leaves(source.end)
+        before = () if source is None else leaves(source.end) or source.before
         if source is not None and source.joins:
             source = replace(source, spread=True)
         ends: list[End] = []
@@ -294,8 +295,12 @@ class Graph:
             before = source.needed or source.before
             behind_header = replace(behind_header, before=before, within=source.spread)
         elif source is not None and source.joins and not leaves(end):
+            first = bool(leaves(source.end))  # else there was such a header before
             behind_header = replace(
-                behind_header, needed=source.before, behind_group=True, spread=source.spread
+                behind_header,
+                needed=source.before if first else source.needed,
+                behind_group=first or source.behind_group,
+                spread=source.spread,
             )
         found = self.grow(body, behind_header, place, behind)
         if isinstance(found, Many) and not found.ends:

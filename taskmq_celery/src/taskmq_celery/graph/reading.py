@@ -8,7 +8,16 @@ from typing import Any
 
 __all__ = [
     *("CHAIN", "CHORD", "GROUP", "NOTHING_MORE", "NOWHERE", "More", "Place", "Signature"),
-    *("anew", "holds_a_group", "ids_of", "immutable", "listed", "members_of", "reference"),
+    *(
+        "anew",
+        "ends_as_group",
+        "holds_a_group",
+        "ids_of",
+        "immutable",
+        "listed",
+        "members_of",
+        "reference",
+    ),
     *("steps_of", "tasks_of"),
 ]
 
@@ -135,6 +144,19 @@ def members_of(group: Signature, more: More) -> Iterator[tuple[Signature, More]]
             yield from members_of(task, replace(more.within(task), links=()))
         else:
             yield task, more
+
+
+def ends_as_group(canvas: Signature) -> bool:
+    """Whether it is a group, or a chord or a chain that ends as one."""
+    while canvas["task"] in (CHAIN, CHORD):
+        if canvas["task"] == CHORD:
+            canvas = canvas["kwargs"]["body"]
+            continue
+        steps = list(steps_of(canvas))
+        if not steps:
+            return False
+        canvas = steps[-1]
+    return bool(canvas["task"] == GROUP)
 
 
 def holds_a_group(chain: Signature) -> bool:
