@@ -382,7 +382,7 @@ def _by_guilt(records: Sequence[JobRecord | None]) -> list[JobRecord]:
 def _error_behind(
     app: Any, engine: CeleryEngine, lost: Sequence[JobRecord], joins: int
 ) -> BaseException | None:
-    culprit = lost[0]
+    culprit, is_spread = lost[0], False
     for _ in range(MAX_ANCESTORS):
         if culprit.task != COLLECT and culprit.state is not JobState.SKIPPED:
             break
@@ -390,6 +390,7 @@ def _error_behind(
         if not behind:
             break
         if culprit.task == COLLECT or waits == SPREAD:
+            is_spread = waits == SPREAD and culprit.task != COLLECT
             culprit = behind[0]  # that one hands on what others give, or did not start for others
             continue
         first = _start_of(engine, culprit)
@@ -402,6 +403,8 @@ def _error_behind(
         return None
     if joins == SPREAD or (joins == WITHIN and _never_started(engine, lost[0])):
         return error
+    if is_spread and culprit.state is JobState.SKIPPED:
+        return error  # the group before the group did not start either
     make = _class_named("celery.exceptions.ChordError")
     return make(f"Dependency {culprit.id} raised {error!r}")
 

@@ -114,6 +114,17 @@ def test_a_chord_error_names_the_task_that_failed_before_the_header_could_start(
     assert str(result.result) == f"Dependency {failing.id} raised ValueError('deliberate')"
 
 
+def test_the_error_behind_two_groups_that_never_started(t: Any, work: Work) -> None:
+    failing = t.fail.s()
+    failing.freeze()
+    before = chord([failing, t.same.s(1)], t.same.s())
+    group_of_two = group(t.same.s(), t.same.s())
+    behind = chain(group_of_two, group(t.same.s()), chain(t.same.s()))
+    result = (before | chord([t.same.s()], t.same.s()) | behind).apply_async()
+    work()
+    assert str(result.result) == f"Dependency {failing.id} raised ValueError('deliberate')"
+
+
 def test_a_group_that_ends_a_body_and_never_started(t: Any, work: Work) -> None:
     before = chord([t.same.s(1)], t.fail.s())
     behind = chord([t.same.s(), t.same.s()], t.total.s())
